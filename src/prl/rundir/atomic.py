@@ -1,0 +1,46 @@
+"""Writing a file so that a reader sees the old one or the new one, never a part."""
+
+import contextlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Replace ``path`` by ``data`` through a temporary file in the same directory. The directory must exist.
+
+    The file's mode follows the umask (a temporary file's own mode would hide it from a group's other readers).
+    """
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(temporary).chmod(0o666 & ~mask)
+        Path(temporary).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(temporary).unlink()
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace ``path`` by ``text`` (UTF-8), atomically."""
+    write_bytes(path, text.encode())
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Replace ``path`` by ``value`` as indented JSON, atomically. Non-finite floats are refused (ValueError)."""
+    write_text(path, json.dumps(value, indent=2, allow_nan=False, default=str) + "\n")
+
+
+def replace_symlink(link: Path, target: str) -> None:
+    """Point ``link`` at the relative ``target``: a new link is renamed over the old, so that it never dangles."""
+    temporary = link.with_name(f".{link.name}.{os.getpid()}")
+    with contextlib.suppress(FileNotFoundError):
+        temporary.unlink()
+    temporary.symlink_to(target)
+    temporary.replace(link)

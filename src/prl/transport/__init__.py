@@ -1,0 +1,1 @@
+"""What travels between the processes of a run: rollout batches, weights, environment requests."""

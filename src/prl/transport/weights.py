@@ -1,0 +1,97 @@
+"""The weight broadcast handshake over the file system (``spec`` of the markers: :mod:`prl.rundir.broadcasts`).
+
+The trainer offers version V and waits for an acknowledgement; the orchestrator acknowledges when it is ready to take
+it; the trainer writes the files and marks them finished; the orchestrator lets the engines load them. Every wait is
+bounded, and says at intervals what it waits for.
+"""
+
+import asyncio
+import logging
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from prl.config.common import WeightBroadcastConfig
+from prl.rundir import broadcasts
+from prl.rundir.broadcasts import BroadcastState, list_broadcasts
+
+logger = logging.getLogger(__name__)
+
+
+class WeightSender:
+    """The trainer's end, used by rank 0 alone. Blocking."""
+
+    def __init__(self, directory: Path, config: WeightBroadcastConfig) -> None:
+        self.directory = directory
+        self.config = config
+
+    def send(self, version: int, write: Callable[[Path], None]) -> None:
+        """Offer ``version``, wait for the receiver, let ``write(path)`` put the files there, and mark them finished.
+
+        Raises TimeoutError (contract's words: ``No receiver joined the broadcast within``) when nobody acknowledges.
+        """
+        path = self.directory / f"step_{version}"
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir(parents=True)
+        (path / broadcasts.SENDER_READY).touch()
+        self._wait_for_receiver(path)
+        (path / broadcasts.STARTED).touch()
+        write(path)
+        broadcasts.write_manifest(path, version)
+        (path / broadcasts.FINISHED).touch()
+        self._prune(version)
+
+    def _wait_for_receiver(self, path: Path) -> None:
+        start = time.monotonic()
+        warn_at = start + self.config.warn_interval
+        marker = path / broadcasts.RECEIVER_READY
+        while not marker.exists():
+            now = time.monotonic()
+            if now - start > self.config.timeout:
+                raise TimeoutError(
+                    f"No receiver joined the broadcast within {self.config.timeout:.0f}s "
+                    f"(the orchestrator did not touch {marker})"
+                )
+            if now >= warn_at:
+                logger.info("Still waiting for the broadcast receiver after %.0fs", now - start)
+                warn_at = now + self.config.warn_interval
+            time.sleep(self.config.poll_interval)
+
+    def _prune(self, newest: int) -> None:
+        for state in list_broadcasts(self.directory):
+            if state.version <= newest - self.config.keep:
+                shutil.rmtree(state.path, ignore_errors=True)
+
+
+class WeightReceiver:
+    """The orchestrator's end."""
+
+    def __init__(self, directory: Path, config: WeightBroadcastConfig) -> None:
+        self.directory = directory
+        self.config = config
+
+    def offered(self, after: int) -> BroadcastState | None:
+        """The oldest offered version newer than ``after``, or None."""
+        for state in list_broadcasts(self.directory):
+            if state.version > after and state.sender_ready is not None:
+                return state
+        return None
+
+    def acknowledge(self, state: BroadcastState) -> None:
+        """Accept an offer: the trainer goes on and writes."""
+        (state.path / broadcasts.RECEIVER_READY).touch()
+
+    async def wait_finished(self, state: BroadcastState) -> None:
+        """Wait until the files are whole. Raises TimeoutError after ``timeout`` seconds."""
+        start = time.monotonic()
+        warn_at = start + self.config.warn_interval
+        marker = state.path / broadcasts.FINISHED
+        while not marker.exists():
+            now = time.monotonic()
+            if now - start > self.config.timeout:
+                raise TimeoutError(f"the trainer did not finish writing {state.path} within {self.config.timeout:.0f}s")
+            if now >= warn_at:
+                logger.info("Still waiting for %s after %.0fs", marker, now - start)
+                warn_at = now + self.config.warn_interval
+            await asyncio.sleep(self.config.poll_interval)
