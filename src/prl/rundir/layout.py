@@ -4,7 +4,8 @@ The tree, with the names a reader of the contract expects::
 
     <output_dir>/<run_name>/
       configs/latest -> attempt_N        configs/attempt_N/{command.txt, rl.toml, environment.json, resolved/}
-      logs/latest -> attempt_N           logs/attempt_N/{launcher,trainer,orchestrator,inference}.log, envs/<split>/<name>.log
+      logs/latest -> attempt_N           logs/attempt_N/{launcher,trainer,orchestrator,inference}.log,
+                                         logs/attempt_N/envs/<split>/<name>.log
       launcher/status.json               processes of the current attempt, refreshed every few seconds
       tokenizer/                         the tokenizer that episodes were made with
       checkpoints/step_N/{trainer,orchestrator}/

@@ -1,0 +1,82 @@
+"""``checkpoints/step_N/``: complete or absent.
+
+A checkpoint of an RL run has two halves, ``trainer/`` and ``orchestrator/``, written by two processes at two times. Each
+writes below ``step_N.tmp/``; whoever finds both halves there renames the whole to ``step_N``. So a directory named
+``step_N`` is always complete, for this project's reader and for any other that goes by the name or by
+``trainer/.metadata`` and ``orchestrator/progress.pt``.
+"""
+
+import contextlib
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from prl.rundir.layout import numbered, step_number
+
+TRAINER = "trainer"
+ORCHESTRATOR = "orchestrator"
+HALVES = (TRAINER, ORCHESTRATOR)
+_MARKS = {TRAINER: ".metadata", ORCHESTRATOR: "progress.pt"}
+"""Written last in each half: its presence says that the half is whole."""
+
+
+def begin_half(checkpoints: Path, step: int, half: str) -> Path:
+    """An empty directory to write ``half`` of ``step`` into; left-overs of an earlier try are removed."""
+    writing = _staging(checkpoints, step) / f"{half}.tmp"
+    for path in (writing, writing.with_name(half)):
+        shutil.rmtree(path, ignore_errors=True)
+    writing.mkdir(parents=True)
+    return writing
+
+
+def publish_half(checkpoints: Path, step: int, half: str, halves: Sequence[str] = HALVES) -> bool:
+    """Declare ``half`` whole. Returns True when that made the checkpoint complete.
+
+    An older checkpoint of the same step (of a timeline that was abandoned) is replaced.
+    """
+    staging = _staging(checkpoints, step)
+    (staging / f"{half}.tmp").rename(staging / half)
+    if not all((staging / name / _MARKS[name]).exists() for name in halves):
+        return False
+    target = checkpoints / f"step_{step}"
+    shutil.rmtree(target, ignore_errors=True)
+    try:
+        staging.rename(target)
+    except FileNotFoundError:  # the other half's writer came at the same moment and was first
+        return False
+    return True
+
+
+def is_complete(directory: Path, halves: Sequence[str] = HALVES) -> bool:
+    """Whether ``step_N`` holds every half, each with the file that is written last."""
+    return all((directory / half / _MARKS[half]).exists() for half in halves)
+
+
+def complete_steps(checkpoints: Path, halves: Sequence[str] = HALVES) -> list[int]:
+    """Steps of the complete checkpoints, ascending."""
+    try:
+        entries = list(checkpoints.iterdir())
+    except OSError:
+        return []
+    return sorted(step for path in entries if (step := step_number(path)) is not None and is_complete(path, halves))
+
+
+def prune(checkpoints: Path, keep_last: int | None, keep_interval: int | None, halves: Sequence[str] = HALVES) -> None:
+    """Remove complete checkpoints but the ``keep_last`` newest and multiples of ``keep_interval``; None keeps all."""
+    if keep_last is None:
+        return
+    for step in complete_steps(checkpoints, halves)[:-keep_last]:
+        if keep_interval is None or step % keep_interval:
+            shutil.rmtree(checkpoints / f"step_{step}", ignore_errors=True)
+
+
+def discard_unfinished(checkpoints: Path) -> None:
+    """Remove what processes that are gone left half written. Only for a launcher before it starts anything."""
+    with contextlib.suppress(OSError):
+        for path in list(checkpoints.iterdir()):
+            if path.suffix == ".tmp" and numbered(path.stem, "step_") is not None:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _staging(checkpoints: Path, step: int) -> Path:
+    return checkpoints / f"step_{step}.tmp"

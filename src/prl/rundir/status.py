@@ -1,0 +1,90 @@
+"""``launcher/status.json``: the processes of the current attempt and how far the launcher got.
+
+The launcher refreshes it every few seconds, atomically; readers judge its age by ``updated``. A process is identified
+by host, pid and start time, so that a pid that was used again is not mistaken for it.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from prl.rundir import atomic
+
+SCHEMA_VERSION = 1
+
+STARTING = "starting"
+RUNNING = "running"
+STOPPING = "stopping"
+FINISHED = "finished"
+FAILED = "failed"
+STOPPED = "stopped"
+
+
+@dataclass
+class ProcessStatus:
+    """One process of the run."""
+
+    name: str
+    """Component in the words of messages: ``inference``, ``env server reverse-text``, ``orchestrator``, ``trainer``."""
+    title: str
+    pid: int
+    host: str
+    started: float
+    """Unix seconds at which the operating system says the process began."""
+    log: str
+    """Path relative to the run directory."""
+    ended: float | None = None
+    exit_code: int | None = None
+    """Negative: minus the signal that killed it."""
+    reason: str | None = None
+
+
+@dataclass
+class LauncherStatus:
+    """State of the launcher."""
+
+    run_id: str
+    run_name: str
+    kind: str
+    """``rl`` or ``sft``."""
+    attempt: int
+    phase: str
+    host: str
+    pid: int
+    started: float
+    updated: float
+    max_steps: int | None = None
+    step: int | None = None
+    """Last finished trainer step."""
+    waiting_for: str | None = None
+    """What the run waits for, in words, where the launcher knows."""
+    exit_code: int | None = None
+    reason: str | None = None
+    ended: float | None = None
+    processes: list[ProcessStatus] = field(default_factory=list)
+    ports: dict[str, int] = field(default_factory=dict)
+    schema_version: int = SCHEMA_VERSION
+
+    def write(self, path: Path) -> None:
+        """Replace the file atomically. Raises OSError."""
+        atomic.write_json(path, asdict(self))
+
+
+def read_status(path: Path) -> LauncherStatus | None:
+    """The launcher's last word, or None when there is none that can be read. Unknown fields are ignored."""
+    try:
+        raw = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    if not isinstance(raw, dict):
+        return None
+    try:
+        processes = [ProcessStatus(**_known(ProcessStatus, entry)) for entry in raw.get("processes", [])]
+        return LauncherStatus(**{**_known(LauncherStatus, raw), "processes": processes})
+    except (TypeError, AttributeError):
+        return None
+
+
+def _known(cls: type[LauncherStatus] | type[ProcessStatus], raw: dict[str, Any]) -> dict[str, Any]:
+    return {name: raw[name] for name in cls.__dataclass_fields__ if name in raw}
