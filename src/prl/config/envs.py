@@ -62,7 +62,7 @@ class EnvSourceConfig(BaseConfig):
             self.name = taskset["id"].rsplit("/", 1)[-1].split("@", 1)[0]
         if self.name in RESERVED_NAMES or not _NAME.fullmatch(self.name):
             raise ValueError(
-                f"name = {self.name!r}: must be of letters, digits, '.', '_', '-' and not one of {sorted(RESERVED_NAMES)}"
+                f"name = {self.name!r}: must be of letters, digits, '.', '_', '-' and none of {sorted(RESERVED_NAMES)}"
             )
         return self
 

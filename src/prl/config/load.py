@@ -20,7 +20,8 @@ def load_config(cls: type[Config], args: Sequence[str] | None = None, *, prog: s
     """Parse ``args`` (default: the process's) into ``cls``. Raises ``SystemExit(64)`` with a message when it cannot."""
     given = list(sys.argv[1:] if args is None else args)
     try:
-        return cli(cls, args=given, prog=prog, description=description or None)
+        # Its overloads leave out prog and description, which the implementation takes.
+        return cli(cls, args=given, prog=prog, description=description or None)  # type: ignore[call-overload, no-any-return]
     except ConfigFileError as error:
         print(f"{prog}: {error}\n{prog}: nothing was started. `{prog} --help` lists every key.", file=sys.stderr)
         raise SystemExit(USAGE_EXIT) from None

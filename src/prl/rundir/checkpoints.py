@@ -1,7 +1,7 @@
 """``checkpoints/step_N/``: complete or absent.
 
-A checkpoint of an RL run has two halves, ``trainer/`` and ``orchestrator/``, written by two processes at two times. Each
-writes below ``step_N.tmp/``; whoever finds both halves there renames the whole to ``step_N``. So a directory named
+A checkpoint of an RL run has two halves, ``trainer/`` and ``orchestrator/``, written by two processes at two times.
+Each writes below ``step_N.tmp/``; whoever finds both halves there renames the whole to ``step_N``. So a directory named
 ``step_N`` is always complete, for this project's reader and for any other that goes by the name or by
 ``trainer/.metadata`` and ``orchestrator/progress.pt``.
 """
