@@ -1,0 +1,72 @@
+# The one list of commands. `make` alone prints it.
+#
+#   PYTHON       interpreter for the environment (3.11 or newer)
+#   TORCH_INDEX  address of a package index with CPU builds of torch. On Linux a plain torch is a CUDA build of several
+#                gigabytes: set this unless you have an NVIDIA GPU, or unless pip already finds a CPU build.
+#   OUTPUT_DIR   where `make demo` puts its runs
+
+PYTHON ?= python3
+TORCH_INDEX ?=
+OUTPUT_DIR ?= outputs
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PYTEST_ARGS ?=
+
+# Bytecode caches halve the start of every process of a run.
+unexport PYTHONDONTWRITEBYTECODE
+export OMP_NUM_THREADS := 1
+
+.PHONY: help install demo test test-faults lint format bench bench-trl constraints resolve clean
+
+help:
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
+
+install: $(STAMP) ## set up .venv with everything that demo, test and lint need
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "prl needs Python 3.11 or newer; set PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(if $(TORCH_INDEX),$(BIN)/pip install --index-url $(TORCH_INDEX) -c constraints.txt torch)
+	$(BIN)/pip install -c constraints.txt -e '.[train,dev]'
+	@touch $(STAMP)
+
+demo: install ## train a tiny model by SFT and asynchronous RL on this machine, and say how it went
+	$(BIN)/python examples/reverse_text/demo.py --output-dir $(OUTPUT_DIR)
+
+test: install ## the test suite (at most 12 minutes on two cores)
+	$(BIN)/pytest -m "not faults" $(PYTEST_ARGS)
+
+test-faults: install ## the long fault matrices
+	$(BIN)/pytest -m faults $(PYTEST_ARGS)
+
+lint: install ## ruff, mypy, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: install ## apply ruff's formatting and safe fixes
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: install ## the benchmarks of docs/benchmarks.md, but the one against TRL
+	$(BIN)/python benchmarks/demo.py
+	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/env_server.py
+	$(BIN)/python benchmarks/rundir_write.py
+	$(BIN)/python benchmarks/status.py
+
+bench-trl: install ## seconds a step beside TRL, which gets an environment of its own under build/
+	$(BIN)/python benchmarks/vs_trl.py
+
+resolve: install ## check that one set of versions still serves all extras together
+	$(BIN)/uv pip compile pyproject.toml --all-extras -c constraints.txt --universal --python-version 3.11 -q -o /dev/null
+
+constraints: install ## write constraints.txt anew
+	{ echo '# Versions that resolve together over all extras. Made by `make constraints`; a check in .ci/run keeps it true.'; \
+	  $(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --no-annotate --no-header -q; } > constraints.new
+	mv constraints.new constraints.txt
+
+clean: ## remove the environment and caches, never a run
+	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
