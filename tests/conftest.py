@@ -1,0 +1,25 @@
+"""Fixtures shared by the suite."""
+
+import os
+import shutil
+import socket
+
+import pytest
+
+
+def require_tool(*names: str) -> None:
+    """Skip the calling test where a program is missing; in CI (``CI=true``) a missing program is a failure."""
+    missing = [name for name in names if shutil.which(name) is None]
+    if missing:
+        message = f"not installed: {', '.join(missing)}"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A TCP port on loopback that nobody holds right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

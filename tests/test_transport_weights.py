@@ -1,0 +1,65 @@
+"""The broadcast handshake between a trainer and an orchestrator, over real files."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from prl.config import WeightBroadcastConfig
+from prl.rundir.broadcasts import list_broadcasts, verify_weights
+from prl.transport.weights import WeightReceiver, WeightSender
+
+
+def write(path: Path) -> None:
+    (path / "model.safetensors").write_bytes(b"w" * 64)
+
+
+def test_versions_arrive_whole_and_old_ones_go(tmp_path: Path) -> None:
+    config = WeightBroadcastConfig(poll_interval=0.001, timeout=20)
+    sender, receiver = WeightSender(tmp_path, config), WeightReceiver(tmp_path, config)
+
+    async def receive() -> list[int]:
+        applied = -1
+        seen = []
+        while applied < 3:
+            if (offer := receiver.offered(applied)) is None:
+                await asyncio.sleep(0.001)
+                continue
+            receiver.acknowledge(offer)
+            await receiver.wait_finished(offer)
+            assert verify_weights(offer.path, offer.version) == offer.version
+            applied = offer.version
+            seen.append(applied)
+        return seen
+
+    thread = threading.Thread(target=lambda: [sender.send(v, write) for v in range(4)])
+    thread.start()
+    assert asyncio.run(asyncio.wait_for(receive(), 20)) == [0, 1, 2, 3]
+    thread.join(20)
+    assert [state.version for state in list_broadcasts(tmp_path)] == [2, 3]
+
+
+def test_a_sender_gives_up_naming_what_it_waited_for(tmp_path: Path) -> None:
+    sender = WeightSender(tmp_path, WeightBroadcastConfig(timeout=0.05, poll_interval=0.005))
+    with pytest.raises(TimeoutError, match="No receiver joined the broadcast within"):
+        sender.send(1, write)
+    assert not (tmp_path / "step_1" / "model.safetensors").exists()
+
+
+def test_a_receiver_gives_up_on_files_that_never_finish(tmp_path: Path) -> None:
+    receiver = WeightReceiver(tmp_path, WeightBroadcastConfig(timeout=0.05, poll_interval=0.005))
+    (tmp_path / "step_2").mkdir()
+    (tmp_path / "step_2" / ".sender_ready").touch()
+    offer = receiver.offered(1)
+    assert offer is not None
+    receiver.acknowledge(offer)
+    with pytest.raises(TimeoutError, match="did not finish writing"):
+        asyncio.run(receiver.wait_finished(offer))
+
+
+def test_an_offer_that_was_applied_is_not_offered_again(tmp_path: Path) -> None:
+    (tmp_path / "step_2").mkdir()
+    (tmp_path / "step_2" / ".sender_ready").touch()
+    receiver = WeightReceiver(tmp_path, WeightBroadcastConfig())
+    assert receiver.offered(2) is None
