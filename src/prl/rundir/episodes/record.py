@@ -1,0 +1,301 @@
+"""What is kept of an episode: its record in the stream, its row in the index, its row of values.
+
+A record is the environment library's own episode with provenance stamped on it. Left out of it: tensors that only the
+trainer needs (``routed_experts``, ``sampling_mask``), image tensors (``multi_modal_data``) and fields without a value.
+The record alone suffices to build both rows, so an index that is lost can be made again.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from prl.rundir.episodes.branches import branch_paths
+
+TOKEN_FLOATS = ("logprobs", "advantages", "reference_logprobs", "trainer_logprobs", "entropies")
+"""Per-token floats of a node, which ``float_decimals`` rounds. Rewards, metrics and times keep all digits."""
+
+_NEVER_STORED = frozenset(
+    {"routed_experts", "sampling_mask", "multi_modal_data", "renderer_token_ids", "state", "pending"}
+)
+_FREE_FORM = frozenset({"info", "sampling", "parameters", "provider_state"})
+"""Objects whose keys belong to somebody else: there a null is a value, not an absent field."""
+_TRUNCATING_STOPS = frozenset(
+    {"max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens", "compaction_failed"}
+)
+_STAGES = ("boot", "setup", "agent", "finalize", "scoring")
+
+
+def stored_record(record: dict[str, Any], float_decimals: int | None) -> dict[str, Any]:
+    """The form of an episode that is written to the stream. ``record`` is left as it was.
+
+    Fields that are None are dropped, except the values of ``rewards``, ``metrics``, ``info`` and of sampling settings,
+    where null says something. ``float_decimals`` rounds per-token floats (None keeps all digits). JSON has no NaN and
+    no infinity: a reward with such a score becomes null, like one that scoring did not reach, a metric or a token's
+    value becomes null, and ``info.nonfinite`` of the trace names where.
+    """
+    stored = {
+        key: _without_none(value, key)
+        for key, value in record.items()
+        if value is not None and key not in _NEVER_STORED and key not in ("traces", "task")
+    }
+    if record.get("task") is not None:
+        stored["task"] = _stored_task(record["task"])
+    stored["traces"] = [_stored_trace(trace, float_decimals) for trace in _objects(record.get("traces"))]
+    return stored
+
+
+def stored_node(node: Mapping[str, Any], float_decimals: int | None) -> tuple[dict[str, Any], list[str]]:
+    """The stored form of one message node, and the names of its token streams that held non-finite values."""
+    stored: dict[str, Any] = {}
+    nonfinite = []
+    for key, value in node.items():
+        if value is None or key in _NEVER_STORED or (key == "tools" and not value):
+            continue
+        if key in TOKEN_FLOATS and isinstance(value, Sequence):
+            stored[key], finite = finite_floats(value, float_decimals)
+            if not finite:
+                nonfinite.append(key)
+        elif key in ("message", "semantic_parents", "tools"):
+            stored[key] = _without_none(value, key)
+        else:
+            stored[key] = value
+    return stored, nonfinite
+
+
+def finite_floats(values: Sequence[Any], decimals: int | None) -> tuple[list[Any], bool]:
+    """``values`` rounded to ``decimals`` with every non-finite float replaced by None, and whether all were finite."""
+    if decimals is not None:
+        try:
+            rounded: list[Any] = [round(value, decimals) for value in values]
+        except TypeError:  # nulls among the numbers
+            rounded = [round(value, decimals) if isinstance(value, float) else value for value in values]
+    else:
+        rounded = list(values)
+    try:
+        if math.isfinite(math.fsum(rounded)):
+            return rounded, True
+    except (TypeError, ValueError, OverflowError):  # a null, inf - inf, or a sum too large: look at each
+        pass
+    kept = [None if isinstance(value, float) and not math.isfinite(value) else value for value in rounded]
+    return kept, all(new is not None or old is None for new, old in zip(kept, rounded, strict=True))
+
+
+def trace_reward(trace: Mapping[str, Any]) -> float | None:
+    """The reward of a trace: the sum of score times weight.
+
+    None when it has no reward, when scoring did not reach one of them (null), or when the sum is not finite.
+    """
+    rewards = trace.get("rewards")
+    if not isinstance(rewards, Mapping) or not rewards:
+        return None
+    total = 0.0
+    for reward in rewards.values():
+        if not isinstance(reward, Mapping):
+            return None
+        score, weight = reward.get("score"), reward.get("weight", 1.0)
+        if not _is_number(score) or not _is_number(weight):
+            return None
+        total += score * weight
+    return total if math.isfinite(total) else None
+
+
+def is_truncated(trace: Mapping[str, Any]) -> bool:
+    """Whether a limit of turns or tokens ended the trace, or the last answer was cut for its length."""
+    if trace.get("stop_condition") in _TRUNCATING_STOPS:
+        return True
+    answered = [call for call in _objects(trace.get("calls")) if call.get("error") is None]
+    return bool(answered) and answered[-1].get("finish_reason") == "length"
+
+
+def index_row(
+    record: Mapping[str, Any], *, line: int, chunk: int, offset: int, arrival: float | None = None
+) -> dict[str, Any]:
+    """The row of ``stream.index.jsonl``: what a list of episodes shows, and where the record lies.
+
+    ``line``: 1-based number of the record in the whole stream. ``offset``: of its first byte in the uncompressed
+    chunk. ``reward``: mean over the traces that have one. ``dispatch`` and ``arrival`` are Unix seconds, ``duration``
+    seconds; ``arrival`` (the argument) serves a record without a trace, which has nowhere to be stamped.
+    """
+    traces = _objects(record.get("traces"))
+    infos = [info for trace in traces if isinstance(info := trace.get("info"), Mapping)]
+    dispatched = min(_numbers(_time_of(info, "dispatch") for info in infos), default=None)
+    arrived = max(_numbers(_time_of(info, "arrival") for info in infos), default=arrival)
+    nodes = [_objects(trace.get("nodes")) for trace in traces]
+    usages = [call.get("usage") for trace in traces for call in _objects(trace.get("calls"))]
+    usages += [usage for trace in traces for usage in _objects(trace.get("extra_usage"))]
+    costs = _numbers(usage.get("cost") for usage in usages if isinstance(usage, Mapping))
+    return {
+        "cost": sum(costs) if costs else None,
+        "line": line,
+        "offset": offset,
+        "chunk": chunk,
+        "id": record.get("id"),
+        "kind": episode_kind(record),
+        "trace_ids": [trace.get("id") for trace in traces],
+        "env": environment_name(record),
+        "group": _get(record, "group", "id"),
+        "ok": bool(record.get("ok")),
+        "num_errors": sum(len(_objects(part.get("errors"))) for part in (record, *traces)),
+        "reward": _mean(_numbers(trace_reward(trace) for trace in traces)),
+        "advantage": _mean(_numbers(info.get("advantage") for info in infos)),
+        "input_tokens": _tokens(record, traces, "num_input_tokens"),
+        "output_tokens": _tokens(record, traces, "num_output_tokens"),
+        "turns": sum(_get(node, "message", "role") == "assistant" for trace in nodes for node in trace),
+        "branches": sum(len(branch_paths(trace)) for trace in nodes),
+        "stop_condition": next((stop for trace in traces if (stop := trace.get("stop_condition"))), None),
+        "truncated": any(is_truncated(trace) for trace in traces),
+        "timeout": any(bool(part.get("is_timeout")) for part in (record, *traces)),
+        "dispatch": dispatched,
+        "arrival": arrived,
+        "duration": arrived - dispatched if arrived is not None and dispatched is not None else None,
+    }
+
+
+def values_row(record: Mapping[str, Any], *, line: int) -> dict[str, Any]:
+    """The row of ``stream.values.jsonl``: per trace, rewards by name, metrics, and seconds spent in each stage.
+
+    ``timing`` holds the stages that ran (``boot, setup, agent, finalize, scoring``), ``agent/model`` and
+    ``agent/harness`` (how the agent's time divides), and ``total`` from the start to the last end.
+    """
+    return {
+        "line": line,
+        "id": record.get("id"),
+        "traces": [
+            {
+                "id": trace.get("id"),
+                "agent": _get(trace, "agent", "name"),
+                "reward": trace_reward(trace),
+                "rewards": trace.get("rewards") or {},
+                "metrics": trace.get("metrics") or {},
+                "timing": stage_seconds(trace),
+            }
+            for trace in _objects(record.get("traces"))
+        ],
+    }
+
+
+def stage_seconds(trace: Mapping[str, Any]) -> dict[str, float]:
+    """Seconds that a trace spent in each stage that ended (see :func:`values_row`)."""
+    timing = trace.get("timing")
+    if not isinstance(timing, Mapping):
+        return {}
+    seconds: dict[str, float] = {}
+    ends = []
+    for stage in _STAGES:
+        start, end = _get(timing, stage, "start"), _get(timing, stage, "end")
+        if _is_number(start) and _is_number(end) and start > 0 and end > 0:
+            seconds[stage] = max(end - start, 0.0)
+            ends.append(end)
+    for part in ("model", "harness"):
+        duration = _get(timing, "agent", part, "duration")
+        if "agent" in seconds and _is_number(duration):
+            seconds[f"agent/{part}"] = duration
+    start = timing.get("start")
+    if ends and _is_number(start):
+        seconds["total"] = max(max(ends) - start, 0.0)
+    return seconds
+
+
+def episode_kind(record: Mapping[str, Any]) -> str | None:
+    """``train`` or ``eval``: as stamped on a trace, else the kind of work, else of run."""
+    stamped = [_get(trace, "info", "kind") for trace in _objects(record.get("traces"))]
+    candidates = [*stamped, _get(record, "run", "work", "type"), _get(record, "run", "type")]
+    return next((kind for kind in candidates if isinstance(kind, str)), None)
+
+
+def environment_name(record: Mapping[str, Any]) -> str | None:
+    """The run's name for the environment, else the environment's id."""
+    name = _get(record, "env", "name") or _get(record, "env", "id")
+    return name if isinstance(name, str) else None
+
+
+def _stored_trace(trace: Mapping[str, Any], float_decimals: int | None) -> dict[str, Any]:
+    stored: dict[str, Any] = {}
+    nonfinite: list[str] = []
+    for key, value in trace.items():
+        if value is None or key in _NEVER_STORED:
+            continue
+        if key == "nodes":
+            stored[key] = []
+            for index, node in enumerate(_objects(value)):
+                kept, names = stored_node(node, float_decimals)
+                stored[key].append(kept)
+                nonfinite += [f"nodes/{index}/{name}" for name in names]
+        elif key == "task":
+            stored[key] = _stored_task(value)
+        elif key in ("rewards", "metrics") and isinstance(value, Mapping):
+            stored[key] = {name: entry if _is_finite(entry) else None for name, entry in value.items()}
+            nonfinite += [f"{key}/{name}" for name, entry in value.items() if not _is_finite(entry)]
+        elif key == "mm_token_type_id_map" and isinstance(value, Mapping):
+            stored[key] = {str(token): kind for token, kind in value.items()}
+        else:
+            stored[key] = _without_none(value, key)
+    if nonfinite:
+        info = stored.get("info")
+        stored["info"] = {**(info if isinstance(info, Mapping) else {}), "nonfinite": nonfinite}
+    return stored
+
+
+def _stored_task(task: Any) -> Any:
+    if not isinstance(task, Mapping):
+        return task
+    stored = {key: value for key, value in task.items() if value is not None}
+    if isinstance(stored.get("data"), Mapping):
+        # only the fields of the task itself: what lies deeper is the environment's own data
+        stored["data"] = {key: value for key, value in stored["data"].items() if value is not None}
+    return stored
+
+
+def _without_none(value: Any, key: str) -> Any:
+    if key in _FREE_FORM:
+        return value
+    if isinstance(value, Mapping):
+        return {
+            name: _without_none(entry, name)
+            for name, entry in value.items()
+            if entry is not None and name not in _NEVER_STORED
+        }
+    if isinstance(value, list):
+        return [_without_none(entry, key) if isinstance(entry, dict | list) else entry for entry in value]
+    return value
+
+
+def _is_finite(entry: Any) -> bool:
+    """False for a non-finite number or a reward that holds one."""
+    values: Iterable[Any] = entry.values() if isinstance(entry, Mapping) else (entry,)
+    return all(not isinstance(value, float) or math.isfinite(value) for value in values)
+
+
+def _time_of(info: Mapping[str, Any], event: str) -> Any:
+    return _get(info, event, "time")
+
+
+def _tokens(record: Mapping[str, Any], traces: list[Mapping[str, Any]], name: str) -> int:
+    total = record.get(name)
+    if isinstance(total, int):
+        return total
+    return sum(count for trace in traces if isinstance(count := trace.get(name), int))
+
+
+def _get(value: Any, *keys: str) -> Any:
+    for key in keys:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(key)
+    return value
+
+
+def _objects(value: Any) -> list[Mapping[str, Any]]:
+    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list | tuple) else []
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _numbers(values: Iterable[Any]) -> list[float]:
+    return [value for value in values if _is_number(value) and math.isfinite(value)]
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None
