@@ -1,0 +1,47 @@
+"""Secrets are masked, and what only looks like one is not."""
+
+import pytest
+
+from prl.text.secrets import mask_secrets
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("WANDB_API_KEY=" + "0" * 39 + "f", "WANDB_API_KEY=***"),
+        ("Authorization: Bearer abc.def.ghi", "Authorization: Bearer ***"),
+        ("authorization: Basic dXNlcjpwYXNz", "authorization: Basic ***"),
+        ('{"Authorization": "Token q1w2e3"}', '{"Authorization": "Token ***"}'),
+        ("got 401 with bearer abc123def456", "got 401 with bearer ***"),
+        ("https://hooks.slack.com/services/T000/B000/XXXX", "https://hooks.slack.com/services/***"),
+        ("https://discord.com/api/webhooks/12/ab-c now", "https://discord.com/api/webhooks/*** now"),
+        ("hf_" + "A" * 34, "hf_***"),
+        ("sk-proj-" + "a1" * 12 + ", then", "sk-***, then"),
+        ("postgres://me:hunter2@db/x", "postgres://me:***@db/x"),
+        ('{"api_key": "s3cret", "step": 4}', '{"api_key": "***", "step": 4}'),
+        ("rl @ a.toml --wandb.api-key abcdef --max-steps 4", "rl @ a.toml --wandb.api-key *** --max-steps 4"),
+        ("https://x.invalid/hook?token=abcdef&step=3", "https://x.invalid/hook?token=***&step=3"),
+        ("eyJhbGciOiJI.eyJzdWIiOiIx.sIgNaTuRe", "eyJ***"),
+        (
+            "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc\n-----END RSA PRIVATE KEY-----",
+            "-----BEGIN RSA PRIVATE KEY-----***-----END RSA PRIVATE KEY-----",
+        ),
+    ],
+)
+def test_masked(text: str, masked: str) -> None:
+    assert mask_secrets(text) == masked
+    assert mask_secrets(masked) == masked, "masking twice changes nothing"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Step 37 |   14.2s | Loss -0.0031 | Entropy 0.4127 | LR 1.00e-06 | Throughput 21877 tokens/s | MFU 31.4%",
+        "orchestrator.train.sampling.max_tokens=64 token_ids=[1, 2] num_total_tokens: 118",
+        "tokenizer: models/tiny, pad_token=<pad>, eos_token: </s>",
+        '{"token": 5, "password": null}',
+        "train/agg/effective/agent/reward/mean",
+    ],
+)
+def test_left_alone(text: str) -> None:
+    assert mask_secrets(text) == text
