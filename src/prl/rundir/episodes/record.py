@@ -14,9 +14,9 @@ from prl.rundir.episodes.branches import branch_paths
 TOKEN_FLOATS = ("logprobs", "advantages", "reference_logprobs", "trainer_logprobs", "entropies")
 """Per-token floats of a node, which ``float_decimals`` rounds. Rewards, metrics and times keep all digits."""
 
-_NEVER_STORED = frozenset(
-    {"routed_experts", "sampling_mask", "multi_modal_data", "renderer_token_ids", "state", "pending"}
-)
+_TENSORS = frozenset({"routed_experts", "sampling_mask", "multi_modal_data"})
+_WORKING_STATE = frozenset({"state", "pending", "renderer_token_ids"})
+"""Fields of a trace or node while it grows, which are no part of a finished one."""
 _FREE_FORM = frozenset({"info", "sampling", "parameters", "provider_state"})
 """Objects whose keys belong to somebody else: there a null is a value, not an absent field."""
 _TRUNCATING_STOPS = frozenset(
@@ -36,7 +36,7 @@ def stored_record(record: dict[str, Any], float_decimals: int | None) -> dict[st
     stored = {
         key: _without_none(value, key)
         for key, value in record.items()
-        if value is not None and key not in _NEVER_STORED and key not in ("traces", "task")
+        if value is not None and key not in ("traces", "task")
     }
     if record.get("task") is not None:
         stored["task"] = _stored_task(record["task"])
@@ -49,7 +49,7 @@ def stored_node(node: Mapping[str, Any], float_decimals: int | None) -> tuple[di
     stored: dict[str, Any] = {}
     nonfinite = []
     for key, value in node.items():
-        if value is None or key in _NEVER_STORED or (key == "tools" and not value):
+        if value is None or key in _TENSORS or key in _WORKING_STATE or (key == "tools" and not value):
             continue
         if key in TOKEN_FLOATS and isinstance(value, Sequence):
             stored[key], finite = finite_floats(value, float_decimals)
@@ -213,7 +213,7 @@ def _stored_trace(trace: Mapping[str, Any], float_decimals: int | None) -> dict[
     stored: dict[str, Any] = {}
     nonfinite: list[str] = []
     for key, value in trace.items():
-        if value is None or key in _NEVER_STORED:
+        if value is None or key in _TENSORS or key in _WORKING_STATE:
             continue
         if key == "nodes":
             stored[key] = []
@@ -253,7 +253,7 @@ def _without_none(value: Any, key: str) -> Any:
         return {
             name: _without_none(entry, name)
             for name, entry in value.items()
-            if entry is not None and name not in _NEVER_STORED
+            if entry is not None and name not in _TENSORS
         }
     if isinstance(value, list):
         return [_without_none(entry, key) if isinstance(entry, dict | list) else entry for entry in value]

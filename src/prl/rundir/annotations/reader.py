@@ -1,0 +1,63 @@
+"""Reading trace updates of all producers, by the indexes or by the streams alone."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from prl.rundir import jsonl
+from prl.rundir.annotations.update import fold_updates
+from prl.rundir.annotations.writer import ANNOTATIONS
+from prl.rundir.chunks import iter_objects, read_line
+
+
+def producers(traces: Path) -> list[str]:
+    """Names of those who wrote updates, sorted: the order in which their updates are folded."""
+    try:
+        return sorted(path.name for path in (traces / ANNOTATIONS).iterdir() if path.is_dir())
+    except OSError:
+        return []
+
+
+def read_index(traces: Path, producer: str) -> list[dict[str, Any]]:
+    """Rows ``{trace_id, chunk, offset, info}`` of a producer; made from the stream when the file is missing."""
+    path = traces / ANNOTATIONS / f"{producer}.index.jsonl"
+    if path.exists():
+        return [line.value for line in jsonl.read_lines(path)[0]]
+    return [
+        {"trace_id": update.get("trace_id"), "chunk": chunk, "offset": offset, "info": update.get("info") or {}}
+        for chunk, offset, update in iter_objects(traces / ANNOTATIONS / producer, jsonl.Damage())
+    ]
+
+
+def iter_updates(traces: Path, damage: jsonl.Damage | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """All updates as ``(producer, update)``, each producer's in the order written."""
+    for producer in producers(traces):
+        found = iter_objects(traces / ANNOTATIONS / producer, damage if damage is not None else jsonl.Damage())
+        for _, _, update in found:
+            yield producer, update
+
+
+def read_updates(traces: Path, trace_ids: Collection[str]) -> dict[str, list[dict[str, Any]]]:
+    """The updates of these traces in the order of folding, each fetched through its index row."""
+    wanted = set(trace_ids)
+    updates: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for producer in producers(traces):
+        for row in read_index(traces, producer):
+            if row.get("trace_id") not in wanted:
+                continue
+            try:
+                line = read_line(traces / ANNOTATIONS / producer, int(row["chunk"]), int(row["offset"]))
+                updates[row["trace_id"]].append(jsonl.decode(line)[0])
+            except (OSError, KeyError, TypeError, ValueError):
+                continue  # the row outlived its record, or is damaged: there is nothing to fold
+    return dict(updates)
+
+
+def fold_episode(traces: Path, record: dict[str, Any]) -> dict[str, Any]:
+    """The episode with everything learned later folded onto its traces, in place. Returns ``record``."""
+    found = [trace for trace in record.get("traces") or [] if isinstance(trace, dict)]
+    updates = read_updates(traces, [trace["id"] for trace in found if isinstance(trace.get("id"), str)])
+    for trace in found:
+        fold_updates(trace, updates.get(trace.get("id", ""), []))
+    return record

@@ -1,0 +1,300 @@
+"""Files of JSON lines: encoding, appending, decoding, following.
+
+Writers append whole lines, one ``write`` each, and begin a new line when the file ends in a torn one. Readers split
+bytes on ``\\n`` only (a string may hold U+2028 or U+0085, which ``str.splitlines`` takes for line ends), never raise on
+what a file holds, and count what they could not read. There is no fsync: a line that was appended survives the death
+of its process, not that of the machine.
+"""
+
+import contextlib
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+READ_BLOCK = 4 * 1024 * 1024
+"""Bytes that one poll of a file reads at most."""
+
+_CHECKPOINT = 64
+_SAMPLE = 160
+
+
+def encode(value: Any) -> bytes:
+    """``value`` as one line of strict JSON with its newline. Non-finite floats become null.
+
+    What JSON has no form for is written as well as can be: keys and unknown objects as text, numpy scalars as
+    numbers, half a surrogate pair as U+FFFD, bytes as a note of their length.
+    """
+    import orjson
+
+    try:
+        return orjson.dumps(value, default=_plain, option=orjson.OPT_APPEND_NEWLINE)
+    except (TypeError, RecursionError):  # keys that are not text, integers beyond 64 bits, half surrogates
+        return json.dumps(_strict(value), allow_nan=False, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+
+
+def decode(line: bytes) -> tuple[dict[str, Any], bool]:
+    """The object on ``line``, and whether bytes that are not UTF-8 had to be replaced in it.
+
+    ``NaN``, ``Infinity`` and ``-Infinity``, which JSON does not have but some writers use, are read as such.
+    Raises ValueError when the line holds no JSON object.
+    """
+    import orjson
+
+    replaced = False
+    try:
+        value = orjson.loads(line)
+    except ValueError:
+        try:
+            text = line.decode()
+        except UnicodeDecodeError:
+            text, replaced = line.decode(errors="replace"), True
+        try:
+            value = json.loads(text)
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"a JSON {type(value).__name__}, not an object")
+    return value, replaced
+
+
+@dataclass
+class Damage:
+    """What could not be read as it stood in a file or stream."""
+
+    lines: int = 0
+    """Lines that hold no JSON object."""
+    first_offset: int | None = None
+    """Byte offset of the first of them."""
+    sample: str = ""
+    """Its beginning, for a person."""
+    replaced: int = 0
+    """Lines that were read with bytes replaced that are not UTF-8."""
+
+    def add(self, offset: int, line: bytes) -> None:
+        self.lines += 1
+        if self.first_offset is None:
+            self.first_offset = offset
+            self.sample = line[:_SAMPLE].decode(errors="backslashreplace")
+
+    def decode(self, offset: int, line: bytes) -> dict[str, Any] | None:
+        """The object on ``line``. None, and counted, when there is none; None for a blank line, which is nothing."""
+        if not line or line.isspace():
+            return None
+        try:
+            value, replaced = decode(line)
+        except ValueError:
+            self.add(offset, line)
+            return None
+        self.replaced += replaced
+        return value
+
+
+class Appender:
+    """Appends lines to a file, creating it and its directory at the first. Several processes may share the file.
+
+    ``shared``: other processes append too. When a line could be written in part only (a full disk), the sole writer
+    takes the part back; of a shared file it stays, and whoever appends next begins a new line.
+    """
+
+    def __init__(self, path: Path, *, shared: bool = False) -> None:
+        self.path = path
+        self.shared = shared
+        self._fd: int | None = None
+
+    def append(self, line: bytes) -> int:
+        """Write ``line`` (with its newline) and return the offset of its first byte. Raises OSError."""
+        fd = self._open()
+        size = os.fstat(fd).st_size
+        torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
+        data = memoryview(b"\n" + line if torn else line)
+        written = 0
+        try:
+            while written < len(data):
+                written += os.write(fd, data[written:])
+        except OSError:
+            if written and not self.shared:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(fd, size)
+            raise
+        return size + torn
+
+    def end_torn_line(self) -> None:
+        """Close a last line that lacks its newline. Raises OSError."""
+        fd = self._open()
+        size = os.fstat(fd).st_size
+        if size and os.pread(fd, 1, size - 1) != b"\n":
+            os.write(fd, b"\n")
+
+    def size(self) -> int:
+        """Bytes in the file. Raises OSError."""
+        return os.fstat(self._open()).st_size
+
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _open(self) -> int:
+        if self._fd is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        return self._fd
+
+
+@dataclass(frozen=True)
+class Line:
+    """One object of a file and the byte offset of its line."""
+
+    offset: int
+    value: dict[str, Any]
+
+
+class Tail:
+    """Follows a growing file. Holds no handle between polls, so that the file's owner may delete it.
+
+    A last line without a newline is not complete yet: it is held back until it is, or until :meth:`finish`. When the
+    file was replaced (another inode, shorter, or other bytes before the place already read), reading starts again at
+    its beginning and ``restarts`` goes up: what was read before no longer stands.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.restarts = 0
+        self.at_end = True
+        """Whether the last poll reached the end of the file."""
+        self.trouble: str | None = None
+        """Why the file could not be read at the last poll. An absent file is no trouble."""
+        self.damage = Damage()
+        self._inode: int | None = None
+        self._read_to = 0
+        self._line_start = 0
+        self._partial = bytearray()
+        self._checkpoint = b""
+
+    def poll(self, max_bytes: int = READ_BLOCK) -> list[Line]:
+        """Objects of the lines completed since the last poll, from at most ``max_bytes`` of new data."""
+        block = self._read(max_bytes)
+        if not block:
+            return []
+        self._checkpoint = (self._checkpoint + block)[-_CHECKPOINT:]
+        self._read_to += len(block)
+        end = block.rfind(b"\n")
+        if end < 0:
+            self._partial += block
+            return []
+        complete = bytes(self._partial) + block[:end]
+        self._partial = bytearray(block[end + 1 :])
+        start = self._line_start
+        self._line_start = start + len(complete) + 1
+        return self._decode(start, complete.split(b"\n"))
+
+    def finish(self) -> list[Line]:
+        """Take the last line as it is, its writer being gone: an object if it is one, else a damaged line."""
+        rest, start = bytes(self._partial), self._line_start
+        self._partial.clear()
+        self._line_start = self._read_to
+        return self._decode(start, [rest])
+
+    @property
+    def pending_bytes(self) -> int:
+        """Length of the last line, which is not complete yet."""
+        return len(self._partial)
+
+    def _restart(self) -> None:
+        self.restarts += 1
+        self.damage = Damage()
+        self._read_to = self._line_start = 0
+        self._partial.clear()
+        self._checkpoint = b""
+
+    def _read(self, max_bytes: int) -> bytes:
+        self.at_end, self.trouble = True, None
+        try:
+            with self.path.open("rb") as file:
+                stat = os.fstat(file.fileno())
+                if self._was_replaced(file.fileno(), stat):
+                    self._restart()
+                self._inode = stat.st_ino
+                block = os.pread(file.fileno(), max_bytes, self._read_to)
+                self.at_end = self._read_to + len(block) >= stat.st_size
+                return block
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            self.trouble = str(error)
+            return b""
+
+    def _was_replaced(self, fd: int, stat: os.stat_result) -> bool:
+        if self._inode is None:
+            return False
+        if stat.st_ino != self._inode or stat.st_size < self._read_to:
+            return True
+        before = self._read_to - len(self._checkpoint)
+        return bool(os.pread(fd, len(self._checkpoint), before) != self._checkpoint)
+
+    def _decode(self, offset: int, lines: list[bytes]) -> list[Line]:
+        found = []
+        for line in lines:
+            value = self.damage.decode(offset, line)
+            if value is not None:
+                found.append(Line(offset, value))
+            offset += len(line) + 1
+        return found
+
+
+def read_lines(path: Path) -> tuple[list[Line], Damage]:
+    """All complete lines of a file. An absent or unreadable file has none."""
+    tail = Tail(path)
+    lines = tail.poll()
+    while not tail.at_end:
+        lines += tail.poll()
+    return lines, tail.damage
+
+
+def split_blocks(blocks: Iterable[bytes], offset: int = 0) -> Iterator[tuple[int, bytes, bool]]:
+    """Lines of a file read in blocks: ``(offset, line without newline, whether it ended in one)``."""
+    partial: list[bytes] = []
+    for block in blocks:
+        *complete, rest = block.split(b"\n")
+        for line in complete:
+            whole = b"".join([*partial, line])
+            partial.clear()
+            yield offset, whole, True
+            offset += len(whole) + 1
+        partial.append(rest)
+    last = b"".join(partial)
+    if last:
+        yield offset, last, False
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"<{len(value)} bytes>"
+    if isinstance(value, set | frozenset):
+        return list(value)
+    tolist = getattr(value, "tolist", None)  # a numpy scalar or array
+    if callable(tolist):
+        return tolist()
+    return str(value)
+
+
+def _strict(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_text(key if isinstance(key, str) else str(key)): _strict(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(entry) for entry in value]
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, int):
+        return value
+    return _strict(_plain(value))
+
+
+def _text(value: str) -> str:
+    return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
