@@ -26,6 +26,11 @@ class DerivedRows:
         self._pending: list[bytes] = []
 
     @property
+    def waiting(self) -> bool:
+        """Whether rows could not be written yet."""
+        return bool(self._pending)
+
+    @property
     def full(self) -> bool:
         """Too many rows wait: the stream must not grow before they are written."""
         return len(self._pending) >= PENDING_LIMIT

@@ -38,6 +38,11 @@ class AnnotationWriter:
         chunk, offset = self._stream.append(jsonl.encode(stored))
         self._index.append(_row(stored, chunk, offset))
 
+    @property
+    def waiting(self) -> bool:
+        """Whether rows could not be written yet."""
+        return self._index.waiting
+
     def flush(self) -> None:
         """Write rows that wait. Raises OSError."""
         self._index.flush()

@@ -43,6 +43,11 @@ class EpisodeWriter:
         chunk, offset = self._stream.append(jsonl.encode(stored))
         self._write_rows(stored, self._lines() + 1, chunk, offset, arrival)
 
+    @property
+    def waiting(self) -> bool:
+        """Whether rows could not be written yet."""
+        return self._index.waiting or self._values.waiting
+
     def flush(self) -> None:
         """Write rows that wait. Raises OSError."""
         self._values.flush()

@@ -1,4 +1,4 @@
-"""Writing rollouts in flight: ``live/<trace_id>.jsonl`` per trace, ``live/pending/<dispatch_id>.json`` before the first.
+"""Writing rollouts in flight: ``live/<trace_id>.jsonl``, and ``live/pending/<dispatch_id>.json`` before a first trace.
 
 The first line of a trace carries the dispatch it belongs to; each line is a delta. The files go when the dispatch ends:
 the episode stream then has the whole. A trace of which a delta was lost is given up, since its file would tell a
@@ -81,6 +81,8 @@ class LiveWriter:
 
     def give_up(self, dispatch_id: str, trace_id: str) -> None:
         """Stop following a trace whose deltas are not whole any more."""
+        if dispatch_id in self._ended:
+            return
         self._lost.setdefault(dispatch_id, set()).add(trace_id)
         self._remove_trace(dispatch_id, trace_id)
 

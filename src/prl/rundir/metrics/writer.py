@@ -34,6 +34,6 @@ def _finite(value: Any) -> float | None:
         return int(value)
     try:
         number = float(value)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # the last: a tensor of several elements
         return None
     return number if math.isfinite(number) else None
