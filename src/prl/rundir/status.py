@@ -26,7 +26,8 @@ class ProcessStatus:
     """One process of the run."""
 
     name: str
-    """Component in the words of messages: ``inference``, ``env server reverse-text``, ``orchestrator``, ``trainer``."""
+    """Component in the words of messages: ``inference``, ``train env server gsm``, ``orchestrator``,
+    ``trainer``."""
     title: str
     pid: int
     host: str

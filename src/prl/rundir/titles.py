@@ -10,6 +10,7 @@ import re
 TITLE_PATTERN = re.compile(r"^(?:PRL|PRIME-RL)::(\w+)")
 
 LAUNCHER = "PRL::Launcher"
+WATCHDOG = "PRL::Watchdog"
 INFERENCE = "PRL::Inference"
 ENV_SERVER = "PRL::EnvServer"
 ENV_WORKER = "Verifiers::EnvWorker{index}"
