@@ -10,13 +10,20 @@ import datetime as dt
 import json
 import logging
 import sys
-from typing import Any, TextIO
+from typing import Any, Protocol
 
 SUCCESS = 25
 LEVELS = ("TRACE", "DEBUG", "INFO", "SUCCESS", "WARNING", "ERROR", "CRITICAL")
 DATE_LINE = "--- {date} ---"
 
 logging.addLevelName(SUCCESS, "SUCCESS")
+
+
+class Stream(Protocol):
+    """Where lines go: a file, or whatever draws them."""
+
+    def write(self, text: str, /) -> object: ...
+    def flush(self) -> object: ...
 
 
 def success(logger: logging.Logger, message: str, *args: object) -> None:
@@ -63,7 +70,7 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
-def setup_logging(level: str = "info", *, json_logging: bool = False, stream: TextIO | None = None) -> logging.Logger:
+def setup_logging(level: str = "info", *, json_logging: bool = False, stream: Stream | None = None) -> logging.Logger:
     """Route the ``prl`` logger (and warnings of libraries) to ``stream`` (standard output) in the contract's form.
 
     Returns the ``prl`` logger. Calling it again replaces the earlier handler.

@@ -1,0 +1,16 @@
+"""Exit statuses of a launcher, and the exception by which a launch is refused before anything has started."""
+
+OK = 0
+COMPONENT_FAILED = 1
+CONFIGURATION = 64
+RUN_DIRECTORY = 65
+SIGNALLED = 128
+"""Plus the number of the signal: 130 for an interrupt, 143 for SIGTERM."""
+
+
+class RefusedError(Exception):
+    """The launch cannot go on as asked. The message says what was found and what to do."""
+
+    def __init__(self, exit_code: int, message: str) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
