@@ -30,6 +30,8 @@ class ServeConfig(BaseConfig):
     """Workers replaced within ten minutes before the server gives up."""
     startup_timeout: float = Field(600.0, gt=0)
     """Seconds a worker may take to import its environment and answer."""
+    heartbeat_timeout: float = Field(60.0, gt=0)
+    """Seconds a worker's event loop may stand still before the worker is killed and replaced."""
     allow_remote_runtime: bool = False
     """Accept a seat whose runtime is a remote sandbox (needs a vendor account)."""
     allow_subprocess_harness: bool = False
