@@ -7,7 +7,7 @@ by host, pid and start time, so that a pid that was used again is not mistaken f
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from prl.rundir import atomic
 
@@ -82,9 +82,19 @@ def read_status(path: Path) -> LauncherStatus | None:
         return None
     try:
         processes = [ProcessStatus(**_known(ProcessStatus, entry)) for entry in raw.get("processes", [])]
-        return LauncherStatus(**{**_known(LauncherStatus, raw), "processes": processes})
+        status = LauncherStatus(**{**_known(LauncherStatus, raw), "processes": processes})
     except (TypeError, AttributeError):
         return None
+    return status if all(_well_typed(part) for part in (status, *processes)) else None
+
+
+def _well_typed(part: LauncherStatus | ProcessStatus) -> bool:
+    """Whether every plain field has the type that it should have: anybody may have written the file."""
+    hints = get_type_hints(type(part))
+    plain = {name: get_args(hint) or (hint,) for name, hint in hints.items() if name not in ("processes", "ports")}
+    return all(
+        isinstance(getattr(part, name), (int, *kinds) if float in kinds else kinds) for name, kinds in plain.items()
+    )
 
 
 def _known(cls: type[LauncherStatus] | type[ProcessStatus], raw: dict[str, Any]) -> dict[str, Any]:

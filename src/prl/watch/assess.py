@@ -1,0 +1,128 @@
+"""From facts to a verdict: a pure function, so that every face of the project says the same of the same facts."""
+
+from collections.abc import Iterable, Sequence
+
+from prl.text.human import format_duration
+from prl.watch.facts import Facts, LogError
+from prl.watch.numbers import key_numbers
+from prl.watch.rules import RULES, Rule
+from prl.watch.verdict import (
+    CONFIGURED,
+    CRITICAL,
+    DEGRADED,
+    DOWN,
+    FAILED,
+    FAILING,
+    FINISHED,
+    HEALTHY,
+    PHASE_UNKNOWN,
+    RUNNING,
+    SEVERITIES,
+    STARTING,
+    STOPPED,
+    UNKNOWN,
+    WARNING,
+    Evidence,
+    Finding,
+    Verdict,
+)
+from prl.watch.view import View
+
+RULE_FAILED = "rule.failed"
+"""Id of the finding that a rule which raised leaves in its place."""
+
+
+def assess(facts: Facts, rules: Sequence[Rule] = RULES) -> Verdict:
+    """The verdict on these facts."""
+    view = View(facts)
+    findings = sorted(_findings(view, rules), key=lambda finding: SEVERITIES.index(finding.severity))
+    health, reason = _health(view, findings)
+    starting = view.phase == STARTING and view.stage is not None
+    return Verdict(
+        as_of=facts.as_of,
+        host=facts.host,
+        run=facts.run.name,
+        run_dir=facts.run.dir,
+        kind=facts.run.kind,
+        attempt=facts.attempt,
+        phase=view.phase,
+        health=health,
+        reason=reason,
+        stage=view.stage.name if starting and view.stage else None,
+        awaits=_awaits(view),
+        step=view.step,
+        max_steps=facts.run.max_steps,
+        since_progress=view.idle,
+        numbers=key_numbers(facts),
+        findings=findings,
+        processes=facts.processes,
+        errors=_newest_errors(facts.errors, view.cause or view.last_words),
+        unknown=facts.unknown,
+    )
+
+
+def _findings(view: View, rules: Iterable[Rule]) -> Iterable[Finding]:
+    for rule in rules:
+        try:
+            finding = rule.check(view)
+        except Exception as error:  # one broken rule must never hide what the others say
+            text = f"{type(error).__name__}: {error}"
+            yield Finding(
+                rule=RULE_FAILED,
+                severity=WARNING,
+                message=f"The rule {rule.id} failed on these facts and says nothing: {text}",
+                evidence=[Evidence(rule.id, text)],
+                action="Report it with the facts (prl status --save-facts FILE).",
+            )
+        else:
+            if finding is not None:
+                yield finding
+
+
+def _health(view: View, findings: Sequence[Finding]) -> tuple[str, str | None]:
+    first = findings[0].message if findings else None
+    phase, launcher = view.phase, view.facts.launcher
+    if phase in (FINISHED, CONFIGURED):
+        return HEALTHY, None
+    if phase == STOPPED:
+        return DOWN, (launcher.reason if launcher else None) or "the run was stopped"
+    if phase in (FAILED, FAILING):
+        return DOWN, first or (launcher.reason if launcher else None) or "the run failed"
+    if phase == PHASE_UNKNOWN:
+        return UNKNOWN, _not_known(view)
+    if findings and findings[0].severity == CRITICAL:
+        return DOWN, first
+    if findings:
+        return DEGRADED, first
+    if phase == RUNNING and view.idle is None:
+        return UNKNOWN, "the processes live, but nothing that could be read records progress"
+    return HEALTHY, None
+
+
+def _not_known(view: View) -> str:
+    facts = view.facts
+    if not facts.launched and not facts.configured:
+        return "the directory holds neither a configuration nor a log"
+    if facts.launcher is not None:
+        age = format_duration(max(facts.as_of - facts.launcher.updated, 0.0))
+        return f"the launcher on {facts.launcher.host} has not written for {age} and cannot be asked from {facts.host}"
+    if view.idle is None:
+        return "no step is recorded, and nothing says which processes belong to the run"
+    idle = format_duration(view.idle)
+    return f"nothing has advanced for {idle}, and nothing says whether the processes of the run live"
+
+
+def _awaits(view: View) -> str | None:
+    if view.phase == STARTING and view.stage is not None:
+        said = view.facts.launcher.waiting_for if view.facts.launcher else None
+        return said or view.stage.awaits
+    return view.awaits if view.phase == RUNNING else None
+
+
+def _newest_errors(errors: Sequence[LogError], cause: LogError | None) -> list[LogError]:
+    """The newest error of each log, the earliest primary one of all first (the cause, where one was found)."""
+    newest = {error.file: error for error in sorted(errors, key=lambda error: error.last_time or 0.0)}
+    primary = cause or next((error for error in errors if error.primary), None)
+    rest = sorted(newest.values(), key=lambda error: (not error.primary, error.time or 0.0))
+    first = [primary] if primary is not None else []
+    return first + [error for error in rest if error is not primary]

@@ -1,0 +1,331 @@
+"""What is known about a run at one moment: typed, with where each thing stands, and None where nothing says.
+
+Facts are plain data. They serialise to JSON and back without loss (a metric that is not a number is ``null`` with its
+step in ``nonfinite``), so that a verdict can be given again elsewhere from a recorded file. They are gathered by
+:mod:`prl.watch.gather` and judged by :mod:`prl.watch.assess`, which sees nothing else.
+
+SLURM jobs and engine metrics scraped from live servers are not gathered: what a run recorded itself is.
+"""
+
+import dataclasses
+import json
+import types
+import typing
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+SCHEMA_VERSION = 1
+
+ALIVE = "alive"
+GONE = "gone"
+EXITED = "exited"
+UNKNOWN = "unknown"
+
+
+class FactsError(ValueError):
+    """A file that is not recorded facts, with the place that is wrong."""
+
+
+@dataclass(frozen=True)
+class RunIdentity:
+    """What was configured. Bounds are seconds."""
+
+    name: str
+    dir: str
+    kind: str
+    """``rl``, ``sft``, ``eval`` or ``other``."""
+    layout: str
+    source: str | None = None
+    """Directory of the resolved configuration, relative to the run."""
+    max_steps: int | None = None
+    model: str | None = None
+    envs: list[str] = field(default_factory=list)
+    env_startup_timeout: float = 600.0
+    inference_ready_timeout: float = 3600.0
+    sync_timeout: float = 1200.0
+    batch_timeout: float = 3600.0
+    resume_step: int | None = None
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """The launcher's last word in ``launcher/status.json`` and whether it lives."""
+
+    host: str
+    pid: int
+    phase: str
+    state: str
+    """``alive``, ``gone`` or ``unknown`` (its host cannot be asked and its word is old)."""
+    started: float
+    updated: float
+    step: int | None = None
+    waiting_for: str | None = None
+    exit_code: int | None = None
+    reason: str | None = None
+    ended: float | None = None
+    source: str = "launcher/status.json"
+
+
+@dataclass(frozen=True)
+class Process:
+    """One component's process."""
+
+    name: str
+    title: str
+    pid: int
+    host: str
+    state: str
+    """``alive``, ``exited`` (the launcher saw its end), ``gone`` (nobody recorded its end) or ``unknown``."""
+    started: float
+    log: str
+    as_of: float
+    """When this was true."""
+    exit_code: int | None = None
+    reason: str | None = None
+    ended: float | None = None
+
+
+@dataclass(frozen=True)
+class Clock:
+    """A counter of progress and when it last advanced."""
+
+    value: int | None = None
+    time: float | None = None
+    source: str | None = None
+
+
+@dataclass(frozen=True)
+class EnvServer:
+    """An environment server of this attempt and when it published its address (None: not yet)."""
+
+    name: str
+    ready: float | None
+    source: str
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The counters that decide whether a run moves. Modification times do not count: health checks keep logs warm."""
+
+    trainer: Clock = Clock()
+    """Last finished optimizer step."""
+    orchestrator: Clock = Clock()
+    """Last shipped batch."""
+    policy: Clock = Clock()
+    """Policy version that the engines apply."""
+    episodes: Clock = Clock()
+    """Episodes recorded in the whole run."""
+    median_step: float | None = None
+    """Seconds between two steps of this attempt: the median of the last ones, the slower side's."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A line of fixed meaning (a finish line, a hold line): where it stands and when it was written."""
+
+    kind: str
+    component: str
+    file: str
+    offset: int
+    time: float | None
+    text: str
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """The newest policy version on its way; times are those of the handshake's markers."""
+
+    version: int
+    sender_ready: float | None
+    receiver_ready: float | None
+    started: float | None
+    finished: float | None
+    source: str
+
+
+@dataclass(frozen=True)
+class Series:
+    """The last points of one metric of one producer in this attempt, oldest first."""
+
+    producer: str
+    key: str
+    steps: list[int | None] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    values: list[float | None] = field(default_factory=list)
+    """None: the row of that step exists and has no finite value for this key."""
+    source: str = "monitors/file/metrics.jsonl"
+
+    @property
+    def last(self) -> float | None:
+        """The newest value, None when the newest row has no finite one."""
+        return self.values[-1] if self.values else None
+
+    @property
+    def last_step(self) -> int | None:
+        return self.steps[-1] if self.steps else None
+
+
+@dataclass(frozen=True)
+class NonFinite:
+    """A value that was not a number: dropped by the writer (a console line says so) or read as such."""
+
+    key: str
+    component: str
+    step: int | None
+    time: float | None
+    file: str
+    offset: int | None
+
+
+@dataclass(frozen=True)
+class LogError:
+    """One error of a log."""
+
+    component: str
+    file: str
+    offset: int
+    time: float | None
+    """Of its first occurrence, as ``offset``."""
+    last_time: float | None
+    exact: bool
+    header: str
+    """The line that introduced it, e.g. ``Fatal error in train``."""
+    summary: str
+    """The exception where there is one, else the header."""
+    fatal: bool
+    """A crash header or a traceback that ended the process, not merely a line at ERROR."""
+    primary: bool = True
+    """False for echoes: the launcher's line, torchrun's summary, lost connections while a run is torn down."""
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Log:
+    """What was looked at of one log file."""
+
+    component: str
+    file: str
+    size: int
+    modified: float | None
+    skipped: int
+    """Bytes at its beginning that were not looked at."""
+    errors: int = 0
+    warnings: int = 0
+    replaced: int = 0
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Checkpoints by step; unfinished ones are being written or were abandoned."""
+
+    complete: list[int] = field(default_factory=list)
+    half: list[int] = field(default_factory=list)
+    unfinished: list[str] = field(default_factory=list)
+    changed: float | None = None
+    """When an unfinished one was last written to."""
+    source: str = "checkpoints"
+
+
+@dataclass(frozen=True)
+class Disk:
+    """The file system of the run directory, bytes."""
+
+    path: str
+    free: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Everything that a verdict rests on."""
+
+    as_of: float
+    """When they were gathered, Unix seconds."""
+    host: str
+    """Where they were gathered."""
+    run: RunIdentity
+    attempt: int | None = None
+    attempts: list[int] = field(default_factory=list)
+    attempt_started: float | None = None
+    configured: bool = False
+    """A configuration was written."""
+    launched: bool = False
+    """Something ran: a log or a launcher's word exists."""
+    env_servers: list[EnvServer] = field(default_factory=list)
+    launcher: Launcher | None = None
+    processes: list[Process] = field(default_factory=list)
+    progress: Progress = Progress()
+    marks: list[Mark] = field(default_factory=list)
+    broadcast: Broadcast | None = None
+    series: list[Series] = field(default_factory=list)
+    nonfinite: list[NonFinite] = field(default_factory=list)
+    logs: list[Log] = field(default_factory=list)
+    errors: list[LogError] = field(default_factory=list)
+    checkpoints: Checkpoints = Checkpoints()
+    disk: Disk | None = None
+    unknown: list[str] = field(default_factory=list)
+    """What could not be read or told, in words."""
+    schema_version: int = SCHEMA_VERSION
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, raw: object) -> "Facts":
+        """Facts from what :meth:`to_json` gave. Unknown fields are ignored; raises :class:`FactsError`."""
+        if not isinstance(raw, dict) or raw.get("schema_version") != SCHEMA_VERSION:
+            found = raw.get("schema_version") if isinstance(raw, dict) else None
+            raise FactsError(f"not recorded facts of schema version {SCHEMA_VERSION} (found {found!r})")
+        return _build(cls, raw, "facts")
+
+    def mark(self, kind: str, component: str | None = None) -> Mark | None:
+        """The newest line of a kind (of one component)."""
+        found = [mark for mark in self.marks if mark.kind == kind and component in (None, mark.component)]
+        return max(found, key=lambda mark: mark.time or 0.0, default=None)
+
+    def find(self, producer: str, key: str) -> Series | None:
+        """One metric's series."""
+        return next((series for series in self.series if series.key == key and series.producer == producer), None)
+
+
+def loads(data: bytes | str) -> Facts:
+    """Facts from JSON text. Raises :class:`FactsError`."""
+    try:
+        raw = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise FactsError(f"not JSON: {error}") from error
+    return Facts.from_json(raw)
+
+
+_T = TypeVar("_T")
+
+
+def _build(cls: type[_T], raw: object, where: str) -> _T:
+    if not isinstance(raw, dict):
+        raise FactsError(f"{where}: an object was expected, not {type(raw).__name__}")
+    hints = typing.get_type_hints(cls)
+    given = {name: _value(hints[name], raw[name], f"{where}.{name}") for name in hints if name in raw}
+    try:
+        return cls(**given)
+    except TypeError as error:
+        raise FactsError(f"{where}: {error}") from error
+
+
+def _value(hint: Any, raw: Any, where: str) -> Any:
+    origin = typing.get_origin(hint)
+    if origin in (types.UnionType, typing.Union):
+        if raw is None:
+            return None
+        return _value(next(part for part in typing.get_args(hint) if part is not types.NoneType), raw, where)
+    if origin is list:
+        if not isinstance(raw, list):
+            raise FactsError(f"{where}: a list was expected, not {type(raw).__name__}")
+        (item,) = typing.get_args(hint)
+        return [_value(item, entry, f"{where}[{index}]") for index, entry in enumerate(raw)]
+    if dataclasses.is_dataclass(hint):
+        return _build(typing.cast(Any, hint), raw, where)
+    accepted = (int, float) if hint is float else hint
+    if not isinstance(raw, accepted) or (isinstance(raw, bool) and hint is not bool):
+        raise FactsError(f"{where}: {hint.__name__} was expected, not {raw!r}")
+    return raw

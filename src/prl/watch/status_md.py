@@ -1,0 +1,87 @@
+"""STATUS.md: check-ins appended to the run directory in the form that the runbook's readers expect.
+
+An entry is one ``write`` to a file opened for appending, so that entries of two writers never mix and nothing that was
+written before, by whomever, is touched. The file knows three healths: an unknown one is written ``Degraded``, and the
+notes say what is not known.
+"""
+
+import errno
+import os
+from pathlib import Path
+
+from prl.watch.outward import safe
+from prl.watch.verdict import CONFIGURED, DEGRADED, FAILED, FAILING, FINISHED, RUNNING, UNKNOWN, Number, Verdict
+from prl.watch.words import number_words, step_words, utc_words
+
+_MAX_NUMBERS = 12
+_MAX_NOTES = 8
+
+
+def entry(verdict: Verdict) -> str:
+    """The check-in entry: heading, step, health, the three groups of numbers, notes where something is notable."""
+    numbers = verdict.numbers
+    health = DEGRADED if verdict.health == UNKNOWN else verdict.health
+    lines = [
+        f"## {utc_words(verdict.as_of)}",
+        "",
+        f"**Step**: {step_words(verdict.step, verdict.max_steps)}",
+        f"**Health**: {health}",
+        "",
+        f"**Progress**: {_group(numbers.progress)}",
+        f"**Stability**: {_group(numbers.stability)}",
+        f"**Performance**: {_group(numbers.performance)}",
+    ]
+    notes = _notes(verdict)
+    if notes:
+        lines += ["", f"**Notes**: {notes}"]
+    return "\n".join(lines) + "\n"
+
+
+def append(path: Path, text: str) -> None:
+    """Append an entry whole or not at all. Raises OSError."""
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        size = os.fstat(handle).st_size
+        ends_line = size == 0 or os.pread(handle, 1, size - 1) == b"\n"
+        data = ("" if size == 0 else "\n" if ends_line else "\n\n").encode() + text.encode()
+        written = os.write(handle, data)
+        if written < len(data):
+            _take_back(handle, written)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+    finally:
+        os.close(handle)
+
+
+def _take_back(handle: int, written: int) -> None:
+    """Remove the part of an entry that a full disk let through, if nobody has appended since."""
+    end = os.lseek(handle, 0, os.SEEK_CUR)
+    if os.fstat(handle).st_size == end:
+        os.ftruncate(handle, end - written)
+
+
+def _group(numbers: list[Number]) -> str:
+    if not numbers:
+        return "nothing recorded yet"
+    shown = ", ".join(safe(number_words(number)) for number in numbers[:_MAX_NUMBERS])
+    return shown + (f", and {len(numbers) - _MAX_NUMBERS} more" if len(numbers) > _MAX_NUMBERS else "")
+
+
+def _notes(verdict: Verdict) -> str:
+    notes = []
+    if verdict.phase != RUNNING:
+        notes.append(f"Phase: {verdict.phase}" + (f" ({verdict.stage})" if verdict.stage else ""))
+    if verdict.health == UNKNOWN:
+        notes.append(f"Health is not known: {verdict.reason or 'the facts do not reach'}")
+    elif verdict.reason and verdict.reason not in [finding.message for finding in verdict.findings]:
+        notes.append(verdict.reason)
+    if verdict.awaits and verdict.phase != RUNNING:
+        notes.append(f"Waits for: {verdict.awaits}")
+    notes += [f"{finding.message} [{finding.rule}]" for finding in verdict.findings]
+    down = verdict.phase in (FAILED, FAILING)
+    if verdict.errors and not verdict.findings and not down:
+        first = verdict.errors[0]
+        notes.append(f"Newest errors in {len(verdict.errors)} logs, first {first.file}: {first.summary}")
+    if verdict.attempt is not None and verdict.attempt > 1 and verdict.phase not in (FINISHED, CONFIGURED):
+        notes.append(f"Attempt {verdict.attempt}")
+    shown = [safe(note).rstrip(".") for note in notes[:_MAX_NOTES]]
+    return ". ".join(shown) + "." if shown else ""
