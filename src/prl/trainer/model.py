@@ -46,7 +46,10 @@ class PackedTokens:
 
 
 def pack_tokens(
-    token_ids: Sequence[int], loss_mask: Sequence[bool], lengths: Sequence[int], device: torch.device
+    token_ids: Sequence[int] | np.ndarray,
+    loss_mask: Sequence[bool] | np.ndarray,
+    lengths: Sequence[int],
+    device: torch.device,
 ) -> PackedTokens:
     """Tensors of sequences that lie end to end. Raises ValueError when the lengths do not agree."""
     ids = np.asarray(token_ids, dtype=np.int64)
@@ -92,7 +95,6 @@ def load_model(name: str, device: torch.device) -> Any:
         )
     except OSError as error:
         raise ModelError(f"model.name = {name!r}: no weights could be loaded from there ({error})") from error
-    model.config.use_cache = False
     return model.to(device).train()
 
 

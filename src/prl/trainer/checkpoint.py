@@ -1,0 +1,139 @@
+"""The trainer's half of a checkpoint: model, optimizer, schedule, progress and random state.
+
+Written with torch's distributed checkpoint, so that another number of ranks can load it. Complete or absent: the rules
+are those of :mod:`prl.rundir.checkpoints`.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.distributed.checkpoint import state_dict_loader, state_dict_saver
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+
+from prl.config.common import CkptConfig, ResumeConfig
+from prl.rundir import checkpoints
+from prl.rundir.checkpoints import TRAINER
+from prl.trainer.learner import Learner, Progress
+
+logger = logging.getLogger(__name__)
+
+
+class ResumeError(RuntimeError):
+    """A training that cannot go on from where it was told to, with the reason."""
+
+
+def checkpoint_root(config: CkptConfig | None, run_dir: Path) -> Path:
+    """``checkpoints/`` below ``ckpt.output_dir``, or below the run directory."""
+    elsewhere = config.output_dir if config else None
+    return (elsewhere or run_dir) / "checkpoints"
+
+
+class Checkpoints:
+    """When to save, and saving. ``halves`` are those that make a checkpoint of this kind of run complete."""
+
+    def __init__(self, root: Path, config: CkptConfig | None, halves: Sequence[str], learner: Learner) -> None:
+        self.root = root
+        self.config = config
+        self.halves = halves
+        self._learner = learner
+
+    def due(self, step: int, max_steps: int | None) -> bool:
+        """Whether to save after ``step``. The last step is saved after the loop."""
+        interval = self.config.interval if self.config else None
+        return interval is not None and step % interval == 0 and step != max_steps
+
+    def save(self, progress: Progress) -> None:
+        """Save the state after ``progress.step`` and remove what retention lets go. Collective."""
+        world = self._learner.world
+        staging = checkpoints.begin_half(self.root, progress.step, TRAINER) if world.is_main else None
+        (directory,) = _share([str(staging)], self._learner)
+        state_dict_saver.save(
+            _state(self._learner, progress), checkpoint_id=directory, no_dist=world.host_group is None
+        )
+        world.barrier()
+        if world.is_main and self.config is not None:
+            checkpoints.publish_half(self.root, progress.step, TRAINER, self.halves)
+            checkpoints.prune(self.root, self.config.keep_last, self.config.keep_interval, self.halves)
+
+    def find(self, resume: ResumeConfig | None) -> Path | None:
+        """The ``step_N`` directory to go on from, or None to start from scratch.
+
+        Raises ResumeError when the one that was asked for is missing or incomplete.
+        """
+        if resume is None:
+            return None
+        if resume.dir is not None:
+            return self._complete(resume.dir)
+        if resume.step is not None:
+            return self._complete(self.root / f"step_{resume.step}")
+        steps = checkpoints.complete_steps(self.root, self.halves)
+        if not steps:
+            logger.warning("Found no complete checkpoint in %s, so there is nothing to resume from", self.root)
+            return None
+        logger.info("Found latest complete checkpoint in %s: step %d", self.root, steps[-1])
+        return self.root / f"step_{steps[-1]}"
+
+    def _complete(self, directory: Path) -> Path:
+        if not checkpoints.is_complete(directory, self.halves):
+            found = checkpoints.complete_steps(directory.parent, self.halves)
+            raise ResumeError(
+                f"cannot resume from {directory}: no complete checkpoint there "
+                f"(complete in {directory.parent}: {found or 'none'})"
+            )
+        return directory
+
+    def load(self, directory: Path) -> Progress:
+        """Take over the state in ``directory`` (a ``step_N``). Raises ResumeError when it does not fit. Collective."""
+        learner = self._learner
+        state = _state(learner, Progress())
+        try:
+            state_dict_loader.load(state, checkpoint_id=directory / TRAINER, no_dist=learner.world.host_group is None)
+        except Exception as error:
+            raise ResumeError(f"cannot resume from {directory}: it does not fit this model ({error})") from error
+        set_state_dict(
+            learner.model,
+            learner.optimizer,
+            model_state_dict=state["model"],
+            optim_state_dict=state["optimizer"],
+        )
+        learner.schedule.load_state_dict(state["scheduler"])
+        torch.set_rng_state(state["rng"])
+        return Progress(**state["progress"])
+
+
+def start_or_resume(saved: Checkpoints, resume: ResumeConfig | None, max_steps: int | None) -> Progress:
+    """The progress to go on from, its state loaded. Raises ResumeError when nothing is left to train. Collective."""
+    directory = saved.find(resume)
+    if directory is None:
+        logger.info("Training from scratch")
+        return Progress()
+    progress = saved.load(directory)
+    if max_steps is not None and progress.step >= max_steps:
+        raise ResumeError(
+            f"nothing is left to train: the checkpoint in {directory} is at step {progress.step} and "
+            f"max_steps = {max_steps}; raise max_steps or resume an earlier step"
+        )
+    logger.info("Resuming training from checkpoint step %d (%s)", progress.step, directory)
+    return progress
+
+
+def _state(learner: Learner, progress: Progress) -> dict[str, Any]:
+    model, optimizer = get_state_dict(learner.model, learner.optimizer)
+    return {
+        "model": model,
+        "optimizer": optimizer,
+        "scheduler": learner.schedule.state_dict(),
+        "progress": asdict(progress),
+        "rng": torch.get_rng_state(),
+    }
+
+
+def _share(values: list[Any], learner: Learner) -> list[Any]:
+    """The main rank's ``values`` on every rank."""
+    if learner.world.host_group is not None:
+        torch.distributed.broadcast_object_list(values, src=0, group=learner.world.host_group)
+    return values
