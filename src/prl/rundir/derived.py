@@ -6,7 +6,7 @@ made again from the records; a torn last row is simply cut off, for the same rea
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,12 @@ class DerivedRows:
 
     def close(self) -> None:
         self._file.close()
+
+
+def row_number(row: Mapping[str, Any] | None, name: str) -> int:
+    """A non-negative integer of a row; 0 when it has none."""
+    value = row.get(name) if row else None
+    return value if type(value) is int and value >= 0 else 0
 
 
 def last_object(path: Path) -> dict[str, Any] | None:

@@ -78,7 +78,8 @@ class Damage:
         self.lines += 1
         if self.first_offset is None:
             self.first_offset = offset
-            self.sample = line[:_SAMPLE].decode(errors="backslashreplace")
+            text = line[:_SAMPLE].decode(errors="backslashreplace")
+            self.sample = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
     def decode(self, offset: int, line: bytes) -> dict[str, Any] | None:
         """The object on ``line``. None, and counted, when there is none; None for a blank line, which is nothing."""

@@ -44,11 +44,12 @@ def read_updates(traces: Path, trace_ids: Collection[str]) -> dict[str, list[dic
     updates: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for producer in producers(traces):
         for row in read_index(traces, producer):
-            if row.get("trace_id") not in wanted:
+            trace_id = row.get("trace_id")
+            if not isinstance(trace_id, str) or trace_id not in wanted:
                 continue
             try:
                 line = read_line(traces / ANNOTATIONS / producer, int(row["chunk"]), int(row["offset"]))
-                updates[row["trace_id"]].append(jsonl.decode(line)[0])
+                updates[trace_id].append(jsonl.decode(line)[0])
             except (OSError, KeyError, TypeError, ValueError):
                 continue  # the row outlived its record, or is damaged: there is nothing to fold
     return dict(updates)
@@ -56,8 +57,11 @@ def read_updates(traces: Path, trace_ids: Collection[str]) -> dict[str, list[dic
 
 def fold_episode(traces: Path, record: dict[str, Any]) -> dict[str, Any]:
     """The episode with everything learned later folded onto its traces, in place. Returns ``record``."""
-    found = [trace for trace in record.get("traces") or [] if isinstance(trace, dict)]
-    updates = read_updates(traces, [trace["id"] for trace in found if isinstance(trace.get("id"), str)])
-    for trace in found:
-        fold_updates(trace, updates.get(trace.get("id", ""), []))
+    found = {
+        trace["id"]: trace
+        for trace in record.get("traces") or []
+        if isinstance(trace, dict) and isinstance(trace.get("id"), str)
+    }
+    for trace_id, updates in read_updates(traces, found).items():
+        fold_updates(found[trace_id], updates)
     return record

@@ -61,7 +61,8 @@ def fold_updates(trace: dict[str, Any], updates: Iterable[Mapping[str, Any]]) ->
         if isinstance(info, Mapping):
             present = trace.get("info")
             trace["info"] = _merged(present if isinstance(present, Mapping) else {}, info)
-        for branch in update.get("branches") or []:
+        branches = update.get("branches")
+        for branch in branches if isinstance(branches, list) else []:
             index = branch.get("index") if isinstance(branch, Mapping) else None
             if type(index) is int and 0 <= index < len(paths):
                 for name in STREAMS:

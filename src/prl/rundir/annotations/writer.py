@@ -7,7 +7,7 @@ from typing import Any
 from prl.rundir import jsonl
 from prl.rundir.annotations.update import stored_update
 from prl.rundir.chunks import ChunkWriter, Sealer, iter_objects
-from prl.rundir.derived import DerivedRows
+from prl.rundir.derived import DerivedRows, row_number
 
 ANNOTATIONS = "annotations"
 
@@ -54,7 +54,7 @@ class AnnotationWriter:
 
     def _restore_rows(self) -> None:
         last = self._index.last
-        place = (int(last.get("chunk") or 0), int(last.get("offset") or 0)) if last else (0, -1)
+        place = (row_number(last, "chunk"), row_number(last, "offset")) if last else (0, -1)
         found = iter_objects(self.directory, jsonl.Damage(), chunk=place[0], offset=max(place[1], 0))
         for chunk, offset, stored in found:
             if (chunk, offset) > place:

@@ -22,6 +22,7 @@ _FREE_FORM = frozenset({"info", "sampling", "parameters", "provider_state"})
 _TRUNCATING_STOPS = frozenset(
     {"max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens", "compaction_failed"}
 )
+_TASK_LIMITS = ("timeout", "resources")
 _STAGES = ("boot", "setup", "agent", "finalize", "scoring")
 
 
@@ -241,8 +242,12 @@ def _stored_task(task: Any) -> Any:
         return task
     stored = {key: value for key, value in task.items() if value is not None}
     if isinstance(stored.get("data"), Mapping):
-        # only the fields of the task itself: what lies deeper is the environment's own data
-        stored["data"] = {key: value for key, value in stored["data"].items() if value is not None}
+        # deeper than the task's own fields lies the environment's data, in which a null is a value
+        stored["data"] = {
+            key: _without_none(value, key) if key in _TASK_LIMITS else value
+            for key, value in stored["data"].items()
+            if value is not None
+        }
     return stored
 
 

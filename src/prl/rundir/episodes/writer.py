@@ -10,7 +10,7 @@ from typing import Any
 
 from prl.rundir import jsonl
 from prl.rundir.chunks import ChunkWriter, Sealer, iter_objects
-from prl.rundir.derived import DerivedRows
+from prl.rundir.derived import DerivedRows, row_number
 from prl.rundir.episodes.record import index_row, stored_record, values_row
 
 STREAM = "stream"
@@ -60,30 +60,25 @@ class EpisodeWriter:
         self._index.close()
 
     def _lines(self) -> int:
-        return _line(self._index.last)
+        return row_number(self._index.last, "line")
 
     def _write_rows(
         self, stored: Mapping[str, Any], line: int, chunk: int, offset: int, arrival: float | None = None
     ) -> None:
-        if line > _line(self._values.last):
+        if line > row_number(self._values.last, "line"):
             self._values.append(values_row(stored, line=line))
         if line > self._lines():
             self._index.append(index_row(stored, line=line, chunk=chunk, offset=offset, arrival=arrival))
 
     def _restore_rows(self) -> None:
         last = self._index.last
-        line, chunk, offset = _line(last), 0, 0
-        behind = _line(self._values.last) < line  # values were lost: they say nothing of where records lie
+        line, chunk, offset = row_number(last, "line"), 0, 0
+        behind = row_number(self._values.last, "line") < line  # values were lost: they say nothing of where records lie
         if last is not None and not behind:
-            chunk, offset = int(last.get("chunk") or 0), int(last.get("offset") or 0)
+            chunk, offset = row_number(last, "chunk"), row_number(last, "offset")
             line -= 1  # the indexed record itself is seen again
         else:
             line = 0
         for number, position, stored in iter_objects(self.traces / STREAM, jsonl.Damage(), chunk=chunk, offset=offset):
             line += 1
             self._write_rows(stored, line, number, position)
-
-
-def _line(row: Mapping[str, Any] | None) -> int:
-    line = row.get("line") if row else None
-    return line if isinstance(line, int) else 0
