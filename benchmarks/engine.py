@@ -65,46 +65,42 @@ async def one_round(session: aiohttp.ClientSession, url: str, requests: int, tok
     return seconds
 
 
-async def measure(rounds: int) -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        model = make_tiny_model(Path(directory) / "model")
-        port, backend = free_port(), free_port()
-        command = [sys.executable, "-m", "prl.cli.inference", "--model.name", str(model), "--server.port", str(port)]
-        command += ["--backend_port", str(backend), "--engine.max_num_seqs", "128", "--output_dir", directory]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        started = time.perf_counter()
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
-        try:
-            url = f"http://127.0.0.1:{port}"
-            connector = aiohttp.TCPConnector(limit=0)
-            async with aiohttp.ClientSession(connector=connector) as session:
-                await wait_healthy(session, url, process)
-                print(f"healthy after {time.perf_counter() - started:.1f} s")
-                print(
-                    f"{'requests':>9} {'tokens':>7} {'tok/s median':>13} {'best':>8} {'ms a round':>11} {'CPU ms':>7}"
-                )
-                server = psutil.Process(process.pid)
-                for requests, tokens in LOADS:
-                    rng = random.Random(0)
-                    await one_round(session, url, requests, tokens, rng)
-                    before = sum(server.cpu_times()[:2])
-                    seconds = [await one_round(session, url, requests, tokens, rng) for _ in range(rounds)]
-                    cpu = (sum(server.cpu_times()[:2]) - before) / rounds
-                    median = statistics.median(seconds)
-                    total = requests * tokens
-                    print(
-                        f"{requests:9} {tokens:7} {total / median:13,.0f} {total / min(seconds):8,.0f} "
-                        f"{1000 * median:11.1f} {1000 * cpu:7.1f}"
-                    )
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(10)
+async def measure(url: str, process: subprocess.Popen[bytes], started: float, rounds: int) -> None:
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        await wait_healthy(session, url, process)
+        print(f"healthy after {time.perf_counter() - started:.1f} s")
+        print(f"{'requests':>9} {'tokens':>7} {'tok/s median':>13} {'best':>8} {'ms a round':>11} {'CPU ms':>7}")
+        server = psutil.Process(process.pid)
+        for requests, tokens in LOADS:
+            rng = random.Random(0)
+            await one_round(session, url, requests, tokens, rng)
+            before = sum(server.cpu_times()[:2])
+            seconds = [await one_round(session, url, requests, tokens, rng) for _ in range(rounds)]
+            cpu = (sum(server.cpu_times()[:2]) - before) / rounds
+            median = statistics.median(seconds)
+            total = requests * tokens
+            print(
+                f"{requests:9} {tokens:7} {total / median:13,.0f} {total / min(seconds):8,.0f} "
+                f"{1000 * median:11.1f} {1000 * cpu:7.1f}"
+            )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
-    asyncio.run(measure(parser.parse_args().rounds))
+    rounds = parser.parse_args().rounds
+    with tempfile.TemporaryDirectory() as directory:
+        model = make_tiny_model(Path(directory) / "model")
+        port, backend = free_port(), free_port()
+        command = [sys.executable, "-m", "prl.cli.inference", "--model.name", str(model), "--server.port", str(port)]
+        command += ["--backend_port", str(backend), "--engine.max_num_seqs", "128", "--output_dir", directory]
+        started = time.perf_counter()
+        process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.DEVNULL)
+        try:
+            asyncio.run(measure(f"http://127.0.0.1:{port}", process, started, rounds))
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(10)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ def shaken_model(
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter += 0.15 * torch.randn(parameter.shape, generator=generator)
+            parameter.add_(0.15 * torch.randn(parameter.shape, generator=generator))
     model.save_pretrained(directory)
     return directory
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from engine_models import reference_logprobs, shaken_model
 
+from engine_models import reference_logprobs, shaken_model
 from prl.inference.architecture import read_architecture
 from prl.inference.model import KVCache, Model
 from prl.inference.weights import load_weights

@@ -351,8 +351,11 @@ class Engine:
 
     def _finish(self, request: Request, reason: FinishReason, now: float) -> None:
         """End a request wherever it is. One that has ended already is left alone."""
+        slot = request.slot
         if not self._scheduler.remove(request):
             return
+        if reason == "error":
+            self.cache.clear(slot)
         self._batch = None
         self.metrics.finished[reason] += 1
         self.metrics.request.observe(now - request.arrived_at)

@@ -41,6 +41,10 @@ class KVCache:
         """Memory that a full cache takes."""
         return arch.num_layers * 2 * num_slots * arch.kv_size * max_len * 4
 
+    def clear(self, slot: int) -> None:
+        """Forget a slot that holds numbers that are not finite: even masked, they would spoil what follows there."""
+        self.data[:, :, slot] = 0.0
+
     def move(self, sources: list[int], targets: list[int], length: int) -> None:
         """Copy the first ``length`` positions of some slots to others. The two lists share no slot."""
         self.data[:, :, targets, :, :length] = self.data[:, :, sources, :, :length]
