@@ -4,8 +4,10 @@ Written with torch's distributed checkpoint, so that another number of ranks can
 are those of :mod:`prl.rundir.checkpoints`.
 """
 
+import contextlib
 import logging
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -51,9 +53,9 @@ class Checkpoints:
         world = self._learner.world
         staging = checkpoints.begin_half(self.root, progress.step, TRAINER) if world.is_main else None
         (directory,) = _share([str(staging)], self._learner)
-        state_dict_saver.save(
-            _state(self._learner, progress), checkpoint_id=directory, no_dist=world.host_group is None
-        )
+        with _alone_is_fine():
+            state = _state(self._learner, progress)
+            state_dict_saver.save(state, checkpoint_id=directory, no_dist=world.host_group is None)
         world.barrier()
         if world.is_main and self.config is not None:
             checkpoints.publish_half(self.root, progress.step, TRAINER, self.halves)
@@ -91,7 +93,9 @@ class Checkpoints:
         learner = self._learner
         state = _state(learner, Progress())
         try:
-            state_dict_loader.load(state, checkpoint_id=directory / TRAINER, no_dist=learner.world.host_group is None)
+            with _alone_is_fine():
+                path = directory / TRAINER
+                state_dict_loader.load(state, checkpoint_id=path, no_dist=learner.world.host_group is None)
         except Exception as error:
             raise ResumeError(f"cannot resume from {directory}: it does not fit this model ({error})") from error
         set_state_dict(
@@ -130,6 +134,14 @@ def _state(learner: Learner, progress: Progress) -> dict[str, Any]:
         "progress": asdict(progress),
         "rng": torch.get_rng_state(),
     }
+
+
+@contextlib.contextmanager
+def _alone_is_fine() -> Iterator[None]:
+    """Silence torch's warning that it saves or loads in one process, which is what one rank means."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+        yield
 
 
 def _share(values: list[Any], learner: Learner) -> list[Any]:
