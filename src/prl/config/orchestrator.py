@@ -121,6 +121,8 @@ class OrchestratorConfig(BaseConfig):
     env_startup_timeout: float = Field(600.0, gt=0)
     trainer_ready_timeout: float = Field(1200.0, gt=0)
     """Seconds to wait for the trainer's ranks and for its first weights."""
+    policy_timeout: float = Field(3600.0, gt=0)
+    """Seconds to wait for the policy version that a batch or the end needs (the trainer's is ``batch_timeout``)."""
     shutdown_timeout: float = Field(300.0, gt=0)
 
     def group_size_of(self, source: TrainSourceConfig) -> int:

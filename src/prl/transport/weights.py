@@ -6,6 +6,7 @@ bounded, and says at intervals what it waits for.
 """
 
 import asyncio
+import contextlib
 import logging
 import shutil
 import time
@@ -78,16 +79,37 @@ class WeightReceiver:
                 return state
         return None
 
+    def open_offer(self, version: int) -> BroadcastState | None:
+        """The offer of exactly ``version`` if nobody has accepted it yet, else None.
+
+        An accepted one is left over from an earlier attempt: the trainer makes the directory anew when it offers.
+        """
+        path = self.directory / f"step_{version}"
+        if (path / broadcasts.RECEIVER_READY).exists():
+            return None
+        try:
+            offered = (path / broadcasts.SENDER_READY).stat().st_mtime
+        except OSError:
+            return None
+        return BroadcastState(version, path, offered, None, None, None)
+
     def acknowledge(self, state: BroadcastState) -> None:
-        """Accept an offer: the trainer goes on and writes."""
-        (state.path / broadcasts.RECEIVER_READY).touch()
+        """Accept an offer: the trainer goes on and writes. An offer that was withdrawn meanwhile is left alone."""
+        with contextlib.suppress(FileNotFoundError):
+            (state.path / broadcasts.RECEIVER_READY).touch()
 
     async def wait_finished(self, state: BroadcastState) -> None:
-        """Wait until the files are whole. Raises TimeoutError after ``timeout`` seconds."""
+        """Wait until the files are whole. Raises TimeoutError after ``timeout`` seconds.
+
+        A trainer that starts over an offer which a dead one left makes the directory anew, without the
+        acknowledgement: it is given again.
+        """
         start = time.monotonic()
         warn_at = start + self.config.warn_interval
         marker = state.path / broadcasts.FINISHED
         while not marker.exists():
+            if self.open_offer(state.version) is not None:
+                self.acknowledge(state)
             now = time.monotonic()
             if now - start > self.config.timeout:
                 raise TimeoutError(f"the trainer did not finish writing {state.path} within {self.config.timeout:.0f}s")
