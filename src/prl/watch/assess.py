@@ -116,7 +116,7 @@ def _awaits(view: View) -> str | None:
     if view.phase == STARTING and view.stage is not None:
         said = view.facts.launcher.waiting_for if view.facts.launcher else None
         return said or view.stage.awaits
-    return view.awaits if view.phase == RUNNING else None
+    return view.awaits if view.phase == RUNNING and view.slow else None
 
 
 def _newest_errors(errors: Sequence[LogError], cause: LogError | None) -> list[LogError]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from prl.watch.facts import LogError, Process
 
 _ECHO = re.compile(
-    r"(?:Error: )?.* failed with exit code -?\d+"
+    r"(?:Error: )?.* failed with exit code -?\d+.*"
     r"|.*\bTerminating all\b.*"
     r"|.*ChildFailedError.*"
     r"|.*ncclRemoteError.*"
@@ -29,6 +29,9 @@ _LOST = re.compile(
 )
 BEFORE, AFTER = 15.0, 90.0
 """Seconds around the first end of a process in which lost connections are its consequence."""
+
+SETTLE = 2.0
+"""Seconds within which ends count as having come together."""
 
 INCIDENT = 900.0
 """Seconds before a process's end in which its cause is looked for."""
@@ -50,17 +53,30 @@ def tell_echoes(errors: Sequence[LogError], processes: Sequence[Process]) -> lis
     ]
 
 
-def first_broken(processes: Sequence[Process]) -> Process | None:
-    """The process that ended badly first. Those that were terminated after it are not meant."""
-    broken = [process for process in processes if process.exit_code not in (None, 0)]
-    return min(broken, key=lambda process: (process.ended is None, process.ended or 0.0), default=None)
+def to_blame(lost: Sequence[Process], errors: Sequence[LogError]) -> Process | None:
+    """Of processes that are no more (in the order of their ends), the one whose end is not the echo of another's.
+
+    The launcher looks a few times a second: of several that it found dead together, the first in its list need not be
+    the first that died. One that only tells of a lost connection is passed over for another that ended with it.
+    """
+    if not lost:
+        return None
+    first = lost[0].ended or lost[0].as_of
+    together = [process for process in lost if (process.ended or process.as_of) - first <= SETTLE]
+    return next((process for process in together if not _only_echoes(process, errors)), lost[0])
 
 
-def root_cause(errors: Sequence[LogError], process: Process | None) -> LogError | None:
+def _only_echoes(process: Process, errors: Sequence[LogError]) -> bool:
+    own = [error for error in errors if same_log(error, process)]
+    return (process.exit_code or 0) > 0 and bool(own) and not any(error.primary for error in own)
+
+
+def root_cause(errors: Sequence[LogError], process: Process | None, lost: Sequence[Process]) -> LogError | None:
     """The earliest primary error that explains the end of ``process`` (None: the end of a run nobody recorded).
 
-    A crash header counts wherever it stands in the incident; a line at ERROR or a bare traceback only in the log of the
-    process that ended, as the last thing that it said: components log errors that they survive.
+    A crash header counts in the log of any process that is no more (workers of environments crash and are replaced); a
+    line at ERROR or a bare traceback only in the log of ``process`` itself, as the last thing that it said: components
+    log errors that they survive.
     """
     end = process.ended if process is not None else None
     within = [
@@ -68,14 +84,15 @@ def root_cause(errors: Sequence[LogError], process: Process | None) -> LogError 
         for error in errors
         if error.primary and (end is None or error.time is None or end - INCIDENT <= error.time <= end + BEFORE)
     ]
-    fatal = [error for error in within if error.fatal]
+    fatal = [error for error in within if error.fatal and any(same_log(error, other) for other in lost)]
     if fatal:
         return fatal[0]
-    own = [error for error in within if process is not None and _same_log(error, process)]
+    own = [error for error in within if process is not None and same_log(error, process)]
     return own[-1] if own else None
 
 
-def _same_log(error: LogError, process: Process) -> bool:
+def same_log(error: LogError, process: Process) -> bool:
+    """Whether an error stands in a log of this process: its own, or that of one of its ranks."""
     own = process.log.removesuffix(".log")
     file = error.file.removesuffix(".log")
     return file == own or file.startswith(own + "/") or file.split("/")[2:] == own.split("/")[2:]

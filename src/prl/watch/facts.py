@@ -92,6 +92,8 @@ class Clock:
     value: int | None = None
     time: float | None = None
     source: str | None = None
+    seen: float | None = None
+    """When the value was last recorded, which may be long after it advanced."""
 
 
 @dataclass(frozen=True)

@@ -26,23 +26,20 @@ _KINDS = (
     ("hold", "orchestrator", re.compile(r"Holding batch \d+ until .*")),
     ("gate_closed", "orchestrator", re.compile(r"Pausing dispatcher .*")),
     ("gate_open", "orchestrator", re.compile(r"Resuming dispatcher.*")),
-    ("inference_wait", "orchestrator", re.compile(r"Waiting for inference server at .*")),
+    ("startup_wait", "orchestrator", re.compile(r"Waiting for .*")),
+    ("startup_ready", "orchestrator", re.compile(r"(?:Inference pool|Train environment\S*|Trainer) ready.*")),
     ("orchestrator_loop", "orchestrator", re.compile(r"Starting orchestrator loop .*")),
     ("trainer_loop", "trainer", re.compile(r"Starting training loop .*")),
-    ("receiver_wait", "trainer", re.compile(r"Still waiting for the broadcast receiver after .*")),
+    ("trainer_wait", "trainer", re.compile(r"Still waiting for .*")),
     ("resume", "trainer", re.compile(r"Resuming (?:training )?from (?:checkpoint )?step \d+.*")),
     ("orchestrator_step", "orchestrator", re.compile(r"Step \d+ \| .*")),
     ("trainer_step", "trainer", re.compile(r"Step \d+ \| .*")),
 )
 _STEP = re.compile(r"Step (\d+) ")
 _DROPPED = re.compile(r"Dropping \d+ non-finite (?:metric )?value\(s\)(?: from \S+)?: (.*)")
-_NOT_A_NUMBER = re.compile(r"\| (Loss|Entropy|Mismatch KL|Grad\. Norm) ([-+]?(?:nan|inf))\b")
-_STEP_LINE_KEYS = {
-    "Loss": "loss/mean",
-    "Entropy": "entropy/all/mean",
-    "Mismatch KL": "mismatch_kl/all/mean",
-    "Grad. Norm": "optim/grad_norm",
-}
+# The others of a step line are printed as nan where they were not measured.
+_NOT_A_NUMBER = re.compile(r"\| (Loss|Grad\. Norm) [-+]?(?:nan|inf)\b")
+_STEP_LINE_KEYS = {"Loss": "loss/mean", "Grad. Norm": "optim/grad_norm"}
 _KEPT_ERRORS = 8
 _KEPT_STEPS = 50
 
@@ -121,7 +118,7 @@ class _LogLines:
             return
         if entry.time is not None:
             self.steps.append((int(match[1]), entry.time))
-        bad = [_STEP_LINE_KEYS[name] for name, _ in _NOT_A_NUMBER.findall(entry.message)]
+        bad = [_STEP_LINE_KEYS[name] for name in _NOT_A_NUMBER.findall(entry.message)]
         self._nonfinite(entry, bad, int(match[1]))
 
     def _nonfinite(self, entry: LogEntry, keys: Iterable[str], step: int | None) -> None:

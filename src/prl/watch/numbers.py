@@ -125,7 +125,7 @@ def _env_reward(parts: list[str]) -> str | None:
 
 
 def _length(parts: list[str]) -> str | None:
-    return "tokens an episode" if parts == ["train", "agg", "effective", "num_total_tokens", "mean"] else None
+    return "seq_len" if parts == ["train", "agg", "effective", "num_total_tokens", "mean"] else None
 
 
 def _truncation(parts: list[str]) -> str | None:

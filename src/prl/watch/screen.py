@@ -9,7 +9,7 @@ from prl.watch.verdict import Evidence, Finding, Number, Verdict
 from prl.watch.words import clock_words, number_words, step_words
 
 _MAX_FINDINGS = 6
-_MAX_EVIDENCE = 3
+_MAX_EVIDENCE = 4
 _MAX_ERRORS = 5
 _MAX_NUMBERS = 12
 
@@ -27,7 +27,7 @@ def _lines(verdict: Verdict) -> Iterator[str]:
     # A finding is shown below with its evidence: its sentence is not said twice.
     if verdict.reason and verdict.reason not in [finding.message for finding in verdict.findings]:
         yield f"  {safe(verdict.reason)}"
-    if verdict.awaits:
+    if verdict.awaits and not any(verdict.awaits in finding.message for finding in verdict.findings):
         yield f"  waits for: {safe(verdict.awaits)}"
     for finding in verdict.findings[:_MAX_FINDINGS]:
         yield ""

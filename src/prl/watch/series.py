@@ -125,7 +125,7 @@ def _version_clock(history: MetricsHistory, source: str) -> Clock:
         return Clock()
     last = points[-1].value
     first = next(point for index, point in enumerate(points) if all(later.value == last for later in points[index:]))
-    return Clock(int(last) if math.isfinite(last) else None, first.time, source)
+    return Clock(int(last) if math.isfinite(last) else None, first.time, source, seen=points[-1].time)
 
 
 def _median_step(history: MetricsHistory, producer: str) -> float | None:

@@ -5,7 +5,7 @@ from functools import cached_property
 from statistics import median
 
 from prl.rundir import status
-from prl.watch.blame import first_broken, root_cause
+from prl.watch.blame import root_cause, to_blame
 from prl.watch.facts import ALIVE, EXITED, GONE, UNKNOWN, Clock, Facts, LogError, Process, Series
 from prl.watch.verdict import (
     CONFIGURED,
@@ -25,6 +25,9 @@ STALL_FLOOR = 60.0
 
 WORKERS = ("trainer", "orchestrator")
 """Components that end by themselves when the work is done. All others serve until they are told to end."""
+
+_ESSENTIAL = (*WORKERS, "inference")
+"""Components whose crash ends a run. An environment's log also holds the crashes of workers that are replaced."""
 
 
 @dataclass(frozen=True)
@@ -127,13 +130,13 @@ class View:
 
     @cached_property
     def culprit(self) -> Process | None:
-        """The process whose bad end came first."""
-        return first_broken(self.facts.processes) or next(iter(self.lost), None)
+        """The process whose end came first and is not the echo of another's."""
+        return to_blame(self.lost, self.facts.errors)
 
     @cached_property
     def cause(self) -> LogError | None:
         """The earliest primary error that explains the end of the run."""
-        return root_cause(self.facts.errors, self.culprit)
+        return root_cause(self.facts.errors, self.culprit, self.lost)
 
     @cached_property
     def last_words(self) -> LogError | None:
@@ -142,7 +145,7 @@ class View:
         crashes = [
             error
             for error in self.facts.errors
-            if error.fatal and error.primary and error.time is not None and (error.last_time or 0.0) >= moved - 1
+            if error.fatal and error.primary and error.component in _ESSENTIAL and (error.last_time or 0.0) >= moved - 1
         ]
         return crashes[0] if crashes else None
 
@@ -202,14 +205,9 @@ class View:
             awaits = f"environment server {names}: no address yet"
             return Stage("environment servers", awaits, since, run.env_startup_timeout, waited[0].source)
         since = max((server.ready for server in facts.env_servers if server.ready is not None), default=since)
-        loop, wait = facts.mark("trainer_loop"), facts.mark("inference_wait")
-        if (
-            run.kind == "rl"
-            and wait is not None
-            and facts.mark("orchestrator_loop") is None
-            and not facts.progress.policy.time
-        ):
-            return Stage("inference", f"inference server ({wait.text})", since, run.inference_ready_timeout, wait.file)
+        loop = facts.mark("trainer_loop")
+        if self._orchestrator_wait is not None:
+            return self._orchestrator_wait
         if loop is None:
             return Stage("trainer", "trainer: not in its training loop yet", since, run.sync_timeout, "trainer.log")
         since = loop.time or since
@@ -230,6 +228,23 @@ class View:
         return Stage("first step", "trainer: first step", since, run.batch_timeout, loop.file)
 
     @cached_property
+    def _orchestrator_wait(self) -> Stage | None:
+        """What the orchestrator says that it waits for before its loop begins."""
+        facts, run = self.facts, self.facts.run
+        wait, ready = facts.mark("startup_wait"), facts.mark("startup_ready")
+        if wait is None or facts.mark("orchestrator_loop") is not None:
+            return None
+        if ready is not None and ready.offset > wait.offset:
+            return None
+        since = ready.time if ready is not None else facts.attempt_started
+        what = f"orchestrator: {wait.text}"
+        if "inference server" in wait.text:
+            return Stage("inference", what, since, run.inference_ready_timeout, wait.file)
+        if "environment server" in wait.text:
+            return Stage("environment servers", what, since, run.env_startup_timeout, wait.file)
+        return Stage("first weights", what, since, run.sync_timeout, wait.file)
+
+    @cached_property
     def broadcast_wait(self) -> str | None:
         """Who waits for whom in the handshake of the newest policy version."""
         newest = self.facts.broadcast
@@ -241,10 +256,16 @@ class View:
             return f"orchestrator waits for the trainer to send policy v{newest.version}"
         if newest.finished is None:
             return f"orchestrator waits for the trainer to finish writing policy v{newest.version}"
-        applied = self.facts.progress.policy.value
-        if applied is not None and applied < newest.version:
-            return f"orchestrator waits for inference to apply policy v{newest.version} (applied: v{applied})"
+        policy = self.facts.progress.policy
+        # The applied version is recorded every few seconds: an older record says nothing about this broadcast.
+        if policy.value is not None and policy.value < newest.version and (policy.seen or 0.0) > newest.finished:
+            return f"orchestrator waits for inference to apply policy v{newest.version} (applied: v{policy.value})"
         return None
+
+    @property
+    def slow(self) -> bool:
+        """Whether nothing advanced for longer than two steps take: before that, waiting is how a run works."""
+        return self.idle is not None and self.idle > max(2 * (self.facts.progress.median_step or 0.0), 5.0)
 
     @cached_property
     def awaits(self) -> str | None:
@@ -258,6 +279,9 @@ class View:
         closed, opened = facts.mark("gate_closed"), facts.mark("gate_open")
         if closed is not None and (opened is None or opened.offset < closed.offset):
             return f"orchestrator: {closed.text}"
+        wait, trained_line = facts.mark("trainer_wait"), facts.mark("trainer_step")
+        if wait is not None and (trained_line is None or trained_line.offset < wait.offset):
+            return f"trainer: {wait.text}"
         trained, shipped = facts.progress.trainer.value, facts.progress.orchestrator.value
         if facts.run.kind != "rl" or trained is None or shipped is None:
             return facts.launcher.waiting_for if facts.launcher else None
