@@ -4,6 +4,7 @@ As a program: ``python launch_stand_ins.py component ROLE SCENARIO @ FILE`` is a
 ``python launch_stand_ins.py launcher SCENARIO`` a launcher whose components those are. A scenario is a JSON file::
 
     {"pids": <directory>, "config": {...}, "argv": [...], "kind": "rl", "events": <file>,
+     "torchrun": false,
      "components": {"trainer": {"say": [lines], "wait_for": <path>, "raise": <text>, "exit": <status>,
                                 "ignore_term": true, "child": true, "touch": [paths]}}}
 """
@@ -42,6 +43,7 @@ class StandIns:
         }
         self.argv = ["--run.name", "made-up"]
         self.kind = "rl"
+        self.torchrun = False
 
     @property
     def run_dir(self) -> Path:
@@ -56,6 +58,7 @@ class StandIns:
                     "config": self.config,
                     "argv": self.argv,
                     "kind": self.kind,
+                    "torchrun": self.torchrun,
                     "events": str(self.root / "events.jsonl"),
                     "components": self.components,
                 }
@@ -172,7 +175,8 @@ def component(role: str, scenario: dict[str, Any]) -> None:
     for path in behaviour.get("touch", []):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).touch()
-    _publish(pids / role, str(os.getpid()))
+    rank = os.environ.get("RANK")
+    _publish(pids / (role if rank is None else f"{role}.{rank}"), str(os.getpid()))
     if "wait_for" in behaviour:
         while not Path(behaviour["wait_for"]).exists():
             time.sleep(0.02)
@@ -190,16 +194,20 @@ def launcher(path: Path, scenario: dict[str, Any]) -> int:
     from prl.launch.run import launch, launch_sft
     from prl.rundir.logs.console import setup_logging
 
-    def program(role: str) -> tuple[str, ...]:
-        return sys.executable, __file__, "component", role, str(path)
+    def script(role: str) -> tuple[str, ...]:
+        return __file__, "component", role, str(path)
 
+    def program(role: str) -> tuple[str, ...]:
+        return sys.executable, *script(role)
+
+    torchrun = scenario["torchrun"]
     programs = Programs(
         inference=program("inference"),
         env_server=program("env_server"),
         orchestrator=program("orchestrator"),
-        trainer=program("trainer"),
+        trainer=script("trainer") if torchrun else program("trainer"),
         sft_trainer=program("trainer"),
-        torchrun=(),
+        torchrun=Programs.torchrun if torchrun else (),
     )
     setup_logging("info")
     with Path(scenario["events"]).open("a") as events:

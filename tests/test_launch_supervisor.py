@@ -217,3 +217,15 @@ def test_a_supervised_run_is_watched_over_alike(make: Make) -> None:
     assert run.run() == 1
     assert run.status()["kind"] == "sft"
     assert run.status()["reason"] == "trainer: no conversations"
+
+
+def test_a_killed_rank_under_torchrun_is_named(make: Make) -> None:
+    run = make(**staying())
+    run.torchrun = True
+    run.config["deployment"] = {"num_train_gpus": 2}
+    run.start()
+    ranks = [run.pid(f"trainer.{rank}") for rank in range(2)]
+    os.kill(ranks[1], signal.SIGKILL)
+    assert run.wait() == 1
+    assert f"trainer: rank 1 (pid {ranks[1]}) killed by SIGKILL" in run.status()["reason"]
+    assert run.living() == []
