@@ -101,6 +101,13 @@ def test_floats_are_rounded_and_finite(values: list[Any], decimals: int | None) 
             assert new == (old if decimals is None else round(old, decimals))
 
 
+def test_long_lists_are_rounded_like_short_ones() -> None:
+    values = [-0.123456 * i for i in range(100)]
+    assert finite_floats(values, 4) == ([round(value, 4) for value in values], True)
+    assert finite_floats([*values, math.nan], 4) == ([*(round(value, 4) for value in values), None], False)
+    assert finite_floats([*values, None, 1e300], 4) == ([*(round(value, 4) for value in values), None, 1e300], True)
+
+
 def test_reward_is_the_weighted_sum_of_what_was_scored() -> None:
     rewards = {"a": {"score": 0.5, "weight": 2.0}, "b": {"score": 1.0}}
     assert trace_reward({"rewards": rewards}) == 2.0

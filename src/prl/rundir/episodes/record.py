@@ -14,6 +14,9 @@ from prl.rundir.episodes.branches import branch_paths
 TOKEN_FLOATS = ("logprobs", "advantages", "reference_logprobs", "trainer_logprobs", "entropies")
 """Per-token floats of a node, which ``float_decimals`` rounds. Rewards, metrics and times keep all digits."""
 
+_FAST_DECIMALS, _FAST_LENGTH, _FAST_MAGNITUDE = 8, 64, 1e6
+"""Where scaling in double precision rounds as well as decimal arithmetic, and is worth its overhead."""
+
 _TENSORS = frozenset({"routed_experts", "sampling_mask", "multi_modal_data"})
 _WORKING_STATE = frozenset({"state", "pending", "renderer_token_ids"})
 """Fields of a trace or node while it grows, which are no part of a finished one."""
@@ -64,21 +67,40 @@ def stored_node(node: Mapping[str, Any], float_decimals: int | None) -> tuple[di
 
 
 def finite_floats(values: Sequence[Any], decimals: int | None) -> tuple[list[Any], bool]:
-    """``values`` rounded to ``decimals`` with every non-finite float replaced by None, and whether all were finite."""
-    if decimals is not None:
-        try:
-            rounded: list[Any] = [round(value, decimals) for value in values]
-        except TypeError:  # nulls among the numbers
-            rounded = [round(value, decimals) if isinstance(value, float) else value for value in values]
-    else:
-        rounded = list(values)
+    """``values`` rounded to ``decimals`` with every non-finite float replaced by None, and whether all were finite.
+
+    Nulls stay null and count as finite.
+    """
+    if decimals is not None and decimals <= _FAST_DECIMALS and len(values) >= _FAST_LENGTH:
+        fast = _rounded_array(values, decimals)
+        if fast is not None:
+            return fast, True
+    kept: list[Any] = []
+    finite = True
+    for value in values:
+        if not isinstance(value, float):
+            kept.append(value)
+        elif math.isfinite(value):
+            kept.append(value if decimals is None else round(value, decimals))
+        else:
+            kept.append(None)
+            finite = False
+    return kept, finite
+
+
+def _rounded_array(values: Sequence[Any], decimals: int) -> list[Any] | None:
+    """All values rounded at once, five times as fast. None when one is null, not finite or too large for that."""
+    import numpy as np
+
     try:
-        if math.isfinite(math.fsum(rounded)):
-            return rounded, True
-    except (TypeError, ValueError, OverflowError):  # a null, inf - inf, or a sum too large: look at each
-        pass
-    kept = [None if isinstance(value, float) and not math.isfinite(value) else value for value in rounded]
-    return kept, all(new is not None or old is None for new, old in zip(kept, rounded, strict=True))
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if array.ndim != 1 or not bool((np.abs(array) < _FAST_MAGNITUDE).all()):
+        return None
+    scale = 10.0**decimals
+    rounded: list[Any] = (np.rint(array * scale) / scale).tolist()
+    return rounded
 
 
 def trace_reward(trace: Mapping[str, Any]) -> float | None:
