@@ -133,7 +133,7 @@ def conclude(outcome: Outcome, verdict: Callable[[Path], str]) -> int:
     if outcome.run_dir is not None and outcome.phase != "dry run":
         print(f"Run directory: {outcome.run_dir}")
         try:
-            print(verdict(outcome.run_dir))
+            print(verdict(outcome.run_dir).rstrip("\n"))
         except Exception as error:  # what the run did stands, whatever is thought of it
             print(f"No verdict: {type(error).__name__}: {error}", file=sys.stderr)
     return outcome.exit_code

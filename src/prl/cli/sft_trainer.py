@@ -12,8 +12,10 @@ def main() -> None:
     """Fine-tune a model on conversations."""
     require_train("sft-trainer")
     from prl.config import SFTConfig, load_config
+    from prl.rundir.process import die_with_parent
     from prl.trainer.process import run_sft
 
+    die_with_parent()  # torchrun's own death, if it is killed, reaches nobody else
     sys.exit(run_sft(load_config(SFTConfig, prog="sft-trainer", description="Fine-tune a model on conversations.")))
 
 

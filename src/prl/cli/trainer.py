@@ -13,8 +13,10 @@ def main() -> None:
     """Train the policy on the batches that the orchestrator ships."""
     require_train("trainer")
     from prl.config import TrainerConfig, load_config
+    from prl.rundir.process import die_with_parent
     from prl.trainer.process import run_rl
 
+    die_with_parent()  # torchrun's own death, if it is killed, reaches nobody else
     sys.exit(run_rl(load_config(TrainerConfig, prog="trainer", description="Train the policy of a run.")))
 
 
