@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch.distributed.checkpoint import state_dict_loader, state_dict_saver
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
 from prl.config.common import CkptConfig, ResumeConfig
@@ -22,6 +23,10 @@ from prl.rundir.checkpoints import TRAINER
 from prl.trainer.learner import Learner, Progress
 
 logger = logging.getLogger(__name__)
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint that could not be written, with the reason."""
 
 
 class ResumeError(RuntimeError):
@@ -49,13 +54,16 @@ class Checkpoints:
         return interval is not None and step % interval == 0 and step != max_steps
 
     def save(self, progress: Progress) -> None:
-        """Save the state after ``progress.step`` and remove what retention lets go. Collective."""
+        """Save the state after ``progress.step`` and remove what retention lets go. Raises CheckpointError. Collective."""
         world = self._learner.world
         staging = checkpoints.begin_half(self.root, progress.step, TRAINER) if world.is_main else None
         (directory,) = _share([str(staging)], self._learner)
-        with _alone_is_fine():
-            state = _state(self._learner, progress)
-            state_dict_saver.save(state, checkpoint_id=directory, no_dist=world.host_group is None)
+        try:
+            with _alone_is_fine():
+                state = _state(self._learner, progress)
+                state_dict_saver.save(state, checkpoint_id=directory, no_dist=world.host_group is None)
+        except CheckpointException as error:
+            raise CheckpointError(f"the checkpoint could not be written to {directory}: {_reason(error)}") from error
         world.barrier()
         if world.is_main and self.config is not None:
             checkpoints.publish_half(self.root, progress.step, TRAINER, self.halves)
@@ -96,8 +104,8 @@ class Checkpoints:
             with _alone_is_fine():
                 path = directory / TRAINER
                 state_dict_loader.load(state, checkpoint_id=path, no_dist=learner.world.host_group is None)
-        except Exception as error:
-            raise ResumeError(f"cannot resume from {directory}: it does not fit this model ({error})") from error
+        except CheckpointException as error:
+            raise ResumeError(f"cannot resume from {directory}: it cannot be loaded ({_reason(error)})") from error
         set_state_dict(
             learner.model,
             learner.optimizer,
@@ -134,6 +142,12 @@ def _state(learner: Learner, progress: Progress) -> dict[str, Any]:
         "progress": asdict(progress),
         "rng": torch.get_rng_state(),
     }
+
+
+def _reason(error: CheckpointException) -> str:
+    """The first rank's own words. torch wraps them, tracebacks included, in an exception that is no ``Exception``."""
+    rank, (cause, _) = next(iter(sorted(error.failures.items())))
+    return f"rank {rank}: {type(cause).__name__}: {cause}"
 
 
 @contextlib.contextmanager
