@@ -93,6 +93,26 @@ def test_absent_empty_and_directory(tmp_path: Path) -> None:
     assert tail.at_end
 
 
+@pytest.mark.parametrize(("failures", "found"), [(1, 1), (2, 0)])
+def test_a_stale_handle_of_a_network_disk_is_opened_anew_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int, found: int
+) -> None:
+    path = tmp_path / "m.jsonl"
+    path.write_bytes(b"{}\n")
+    real_open, left = Path.open, [failures]
+
+    def stale_at_first(self: Path, mode: str) -> Any:
+        if left[0]:
+            left[0] -= 1
+            raise OSError(errno.ESTALE, "Stale file handle")
+        return real_open(self, mode)
+
+    monkeypatch.setattr(Path, "open", stale_at_first)
+    tail = Tail(path)
+    assert len(tail.poll()) == found
+    assert (tail.trouble is None) == bool(found)
+
+
 def test_a_last_line_is_held_back_until_it_is_complete_or_its_writer_is_gone(tmp_path: Path) -> None:
     path = tmp_path / "m.jsonl"
     path.write_bytes(b'{"a":1}\n{"a":')

@@ -7,6 +7,7 @@ of its process, not that of the machine.
 """
 
 import contextlib
+import errno
 import json
 import math
 import os
@@ -214,20 +215,27 @@ class Tail:
 
     def _read(self, max_bytes: int) -> bytes:
         self.at_end, self.trouble = True, None
-        try:
-            with self.path.open("rb") as file:
-                stat = os.fstat(file.fileno())
-                if self._was_replaced(file.fileno(), stat):
-                    self._restart()
-                self._inode = stat.st_ino
-                block = os.pread(file.fileno(), max_bytes, self._read_to)
-                self.at_end = self._read_to + len(block) >= stat.st_size
-                return block
-        except FileNotFoundError:
-            return b""
-        except OSError as error:
-            self.trouble = str(error)
-            return b""
+        for attempt in range(2):
+            try:
+                return self._read_block(max_bytes)
+            except FileNotFoundError:
+                break
+            except OSError as error:
+                self.trouble = str(error)
+                if error.errno != errno.ESTALE or attempt:  # a network disk's stale handle: opening anew helps
+                    break
+                self.trouble = None
+        return b""
+
+    def _read_block(self, max_bytes: int) -> bytes:
+        with self.path.open("rb") as file:
+            stat = os.fstat(file.fileno())
+            if self._was_replaced(file.fileno(), stat):
+                self._restart()
+            self._inode = stat.st_ino
+            block = os.pread(file.fileno(), max_bytes, self._read_to)
+            self.at_end = self._read_to + len(block) >= stat.st_size
+            return block
 
     def _was_replaced(self, fd: int, stat: os.stat_result) -> bool:
         if self._inode is None:
