@@ -31,7 +31,9 @@ LIVE_EVENTS = 20_000
 DRAIN_SECONDS = 30.0
 """How long :meth:`FileMonitor.close` waits for what is queued to be written."""
 SEAL_SECONDS = 600.0
-"""How long it then waits for chunks to be sealed. One that is not stays plain and readable."""
+"""How long it then waits for chunks to be sealed at a clean end. One that is not stays plain and readable."""
+HASTY_SEAL_SECONDS = 2.0
+"""The same at any other end, which may be somebody's patience running out."""
 REPORT_SECONDS = 10.0
 """Between two rows of counts of what was dropped, while they grow."""
 REMIND_SECONDS = 60.0
@@ -121,10 +123,12 @@ class FileMonitor:
                 len(self._queue),
                 DRAIN_SECONDS,
             )
-        elif self._sealer is not None and not self._sealer.close(SEAL_SECONDS if clean else 0.0) and clean:
-            _logger.warning(
-                "%s: sealing takes longer than %.0f s; the last chunks stay plain", self.traces, SEAL_SECONDS
-            )
+        elif self._sealer is not None:
+            seconds = SEAL_SECONDS if clean else HASTY_SEAL_SECONDS
+            if not self._sealer.close(seconds):
+                _logger.warning(
+                    "%s: sealing takes longer than %.0f s; the last chunks stay plain", self.traces, seconds
+                )
 
     def dropped(self) -> dict[str, int]:
         """How many things of each kind were dropped so far."""
