@@ -227,22 +227,19 @@ def _date(read: LogRead, zone: dt.tzinfo | None) -> None:
     """Replace clocks by times, and drop the date lines that gave them."""
     marks = [mark for entry in read.entries if (mark := _mark(entry)) is not None]
     answers = iter(date_clocks(marks, read.modified or 0.0, zone))
-    previous: Dated | None = None
-    dated = []
+    read.entries = [entry for entry in read.entries if entry.level != "DATE"]
+    clockless: list[LogEntry] = []
+    last: Dated | None = None
     for entry in read.entries:
-        if entry.level == "DATE":
-            continue
-        if entry.exact and entry.time is not None:
-            previous = Dated(entry.time, True)
-        elif entry.time is not None:
-            previous = next(answers)
-        if previous is not None:
-            entry.time, entry.exact = previous.time, previous.exact
-        dated.append(entry)
-    if previous is None:
-        for entry in dated:
-            entry.time = read.modified
-    read.entries = dated
+        if entry.time is not None:
+            last = Dated(entry.time, True) if entry.exact else next(answers)
+            entry.time, entry.exact = last.time, last.exact
+        elif last is not None:
+            entry.time, entry.exact = last.time, last.exact
+        else:
+            clockless.append(entry)
+    for entry in clockless:  # nothing before them has a clock: they are as old as what follows, or as the file
+        entry.time = next((other.time for other in read.entries if other.time is not None), read.modified)
 
 
 def _mark(entry: LogEntry) -> int | DateMark | None:
