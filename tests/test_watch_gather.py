@@ -1,0 +1,161 @@
+"""Gathering never fails, whatever a run directory holds, and changes nothing in it."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from prl.rundir import status
+from prl.watch import gather, render, status_of
+from prl.watch.lines import WINDOW
+from sample_runs import T0, SampleRun, running
+
+
+def files(root: Path) -> dict[str, tuple[int, float]]:
+    return {str(path): (path.stat().st_size, path.stat().st_mtime) for path in root.rglob("*") if path.is_file()}
+
+
+def test_identity_and_clocks(tmp_path: Path) -> None:
+    run, now = running(tmp_path)
+    facts = gather(run.root, now)
+    assert (facts.run.kind, facts.run.layout, facts.run.max_steps, facts.run.model) == ("rl", "C", 40, "models/tiny")
+    assert facts.run.envs == ["reverse-text"]
+    progress = facts.progress
+    assert (progress.trainer.value, progress.orchestrator.value, progress.policy.value) == (12, 12, 11)
+    assert (progress.episodes.value, progress.median_step) == (192, 2.0)
+    assert progress.trainer.time == now - 1
+    assert [series.last for series in facts.series if series.key == "optim/grad_norm"] == [0.25]
+    assert facts.disk is not None
+    assert facts.unknown == []
+
+
+def test_bounds_come_from_the_configuration(tmp_path: Path) -> None:
+    run = SampleRun(tmp_path)
+    client = {"wait_for_ready_timeout": 11}
+    run.write_resolved(
+        orchestrator={"env_startup_timeout": 7, "trainer_ready_timeout": 8.5, "model": {"client": client}},
+        trainer={"batch_timeout": 9, "ckpt": {"output_dir": str(tmp_path / "elsewhere")}},
+    )
+    done = tmp_path / "elsewhere/checkpoints/step_4"
+    for mark in ("trainer/.metadata", "orchestrator/progress.pt"):
+        (done / mark).parent.mkdir(parents=True)
+        (done / mark).touch()
+    (tmp_path / "elsewhere/checkpoints/step_5/orchestrator").mkdir(parents=True)
+    facts = gather(run.root, T0)
+    known = facts.run
+    assert (known.env_startup_timeout, known.sync_timeout, known.batch_timeout) == (7.0, 8.5, 9.0)
+    assert known.inference_ready_timeout == 11.0
+    assert (facts.checkpoints.complete, facts.checkpoints.half) == ([4], [5])
+
+
+def test_nothing_is_written(tmp_path: Path) -> None:
+    run, now = running(tmp_path)
+    before = files(run.root)
+    render(status_of(run.root, now))
+    assert files(run.root) == before
+
+
+def test_large_files_are_read_at_their_ends_only(tmp_path: Path) -> None:
+    run, now = running(tmp_path)
+    path = run.logs / "inference.log"
+    with path.open("ab") as file:
+        file.write(b"10:00:01    INFO GET /health 200\n" * (WINDOW // 30))
+    facts = gather(run.root, now)
+    log = next(log for log in facts.logs if log.component == "inference")
+    assert log.skipped == log.size - WINDOW
+    assert any("inference.log" in note and "not looked at" in note for note in facts.unknown)
+
+
+def test_damaged_metrics_are_told_with_place_and_sample(tmp_path: Path) -> None:
+    run, now = running(tmp_path)
+    size = run.layout.metrics.stat().st_size
+    with run.layout.metrics.open("ab") as file:
+        file.write(b"\x00" * 20 + b'\n{"step": 13')
+    (note,) = gather(run.root, now).unknown
+    assert f"1 unreadable lines, the first at byte {size}" in note
+
+
+def test_without_metrics_the_step_lines_tell_progress(tmp_path: Path) -> None:
+    run, now = running(tmp_path)
+    run.layout.metrics.unlink()
+    facts = gather(run.root, now)
+    assert (facts.progress.trainer.value, facts.progress.orchestrator.value, facts.progress.median_step) == (
+        12,
+        12,
+        2.0,
+    )
+    assert status_of(run.root, now).health == "Healthy"
+    assert status_of(run.root, now + 100).findings[0].rule == "progress.stalled"
+
+
+def test_real_processes_alive_then_killed(tmp_path: Path) -> None:
+    run, _ = running(tmp_path)
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        process = run.process("trainer")
+        process.pid, process.started = child.pid, psutil.Process(child.pid).create_time()
+        run.write_status()
+        assert [p.state for p in gather(run.root).processes] == ["alive"] * 4
+        child.kill()
+        deadline = time.monotonic() + 10
+        while (state := gather(run.root).processes[-1].state) == "alive" and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert state == "gone"  # not yet reaped: a zombie does no work
+    finally:
+        child.kill()
+        child.communicate()
+    assert gather(run.root).processes[-1].state == "gone"
+
+
+def test_status_of_the_wrong_types_is_no_status(tmp_path: Path) -> None:
+    run, now = running(tmp_path)
+    raw = json.loads(run.layout.status_json.read_text())
+    for change in ({"started": "yesterday"}, {"pid": None}, {"processes": [{"name": "x"}]}, {"processes": 3}):
+        run.layout.status_json.write_text(json.dumps({**raw, **change}))
+        assert gather(run.root, now).launcher is None
+
+
+@pytest.fixture(scope="module")
+def victim(tmp_path_factory: pytest.TempPathFactory) -> tuple[SampleRun, float, dict[Path, bytes]]:
+    run, now = running(tmp_path_factory.mktemp("runs"))
+    run.write_status(phase=status.RUNNING)
+    return run, now, {path: path.read_bytes() for path in run.root.rglob("*") if path.is_file()}
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_any_damage_gives_a_verdict(victim: tuple[SampleRun, float, dict[Path, bytes]], seed: int) -> None:
+    run, now, whole = victim
+    draw = random.Random(seed)
+    path = draw.choice(sorted(whole))
+    data = whole[path]
+    place = draw.randrange(len(data) + 1)
+    kind = draw.choice(("cut", "noise", "missing", "directory", "repeat"))
+    try:
+        path.unlink()
+        if kind == "directory":
+            path.mkdir()
+        elif kind != "missing":
+            changed = {
+                "cut": data[:place],
+                "noise": data[:place] + draw.randbytes(20) + data[place + 20 :],
+                "repeat": data + data[:place],
+            }[kind]
+            path.write_bytes(changed)
+        verdict = status_of(run.root, now)
+        assert verdict.health in ("Healthy", "Degraded", "Down", "Unknown")
+        assert not any(finding.rule == "rule.failed" for finding in verdict.findings)
+        assert render(verdict)
+    finally:
+        if path.is_dir():
+            path.rmdir()
+        path.write_bytes(data)
+        os.utime(path, (now, now))
