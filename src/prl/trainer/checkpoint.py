@@ -54,7 +54,10 @@ class Checkpoints:
         return interval is not None and step % interval == 0 and step != max_steps
 
     def save(self, progress: Progress) -> None:
-        """Save the state after ``progress.step`` and remove what retention lets go. Raises CheckpointError. Collective."""
+        """Save the state after ``progress.step`` and remove what retention lets go. Collective.
+
+        Raises CheckpointError when it could not be written.
+        """
         world = self._learner.world
         staging = checkpoints.begin_half(self.root, progress.step, TRAINER) if world.is_main else None
         (directory,) = _share([str(staging)], self._learner)
