@@ -49,7 +49,7 @@ class Run:
 def test_the_start_names_what_is_missing(tmp_path: Path) -> None:
     run = Run(tmp_path)
     assert run.waiting() == (
-        "the environment servers and the trainer to load the model and the orchestrator to find everything ready"
+        "the environment servers, the trainer to load the model and the orchestrator to find everything ready"
     )
     run.address.touch()
     run.say("trainer", "[trainer0]:10:00:00    INFO Starting training loop (max_steps=3)")

@@ -101,7 +101,7 @@ class Progress:
     def _rl_stage(self) -> str:
         unready = self._unready()
         if unready:
-            return " and ".join(unready)
+            return ", ".join(unready[:-1]) + (" and " if len(unready) > 1 else "") + unready[-1]
         if self.step is not None and self.max_steps is not None and self.step >= self.max_steps:
             return "the last checkpoint and the end of the components"
         trained = self.step if self.step is not None else self.resume_step or 0

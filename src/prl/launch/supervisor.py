@@ -57,22 +57,27 @@ class Child:
     component: Component
     process: subprocess.Popen[bytes]
     status: ProcessStatus
+    crashed: bool = False
+    """It ended after reporting a crash."""
+
+    def collect(self) -> None:
+        """Note the end of the process, once."""
+        code = self.process.poll()
+        if code is not None and self.status.exit_code is None:
+            self.status.exit_code, self.status.ended = code, time.time()
+            # One may end with status 0 although it crashed: a teardown that took too long is cut off so.
+            self.crashed = has_fatal_line(self.component.log)
 
     @property
     def failed(self) -> bool:
         """Ended as it must not while the run is on."""
         code = self.status.exit_code
-        if code is None:
-            return False
-        if code or self.component.role is Role.SERVER:
-            return True
-        # A component may end with status 0 although it crashed: a teardown that took too long is cut off so.
-        return has_fatal_line(self.component.log)
+        return code is not None and (code != 0 or self.crashed or self.component.role is Role.SERVER)
 
     def cause(self) -> Cause:
         code = self.status.exit_code or 0
         log = self.component.log
-        if code == 0 and self.component.role is Role.SERVER and not has_fatal_line(log):
+        if code == 0 and not self.crashed:
             return Cause("ended while the run still needed it", log)
         ranks = self.component.rank_logs
         return find_cause(code, log, sorted(ranks.glob("*/attempt_*/*/stderr.log")) if ranks else ())
@@ -177,9 +182,7 @@ class Supervisor:
     def _collect(self) -> None:
         """Note which components have ended since the last look."""
         for child in self.children:
-            code = child.process.poll()
-            if code is not None and child.status.exit_code is None:
-                child.status.exit_code, child.status.ended = code, time.time()
+            child.collect()
 
     def _report(self) -> None:
         for event in self.progress.poll():
