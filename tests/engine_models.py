@@ -1,5 +1,6 @@
 """Models for the engine's tests: tiny, but with weights far from their initial values."""
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,13 @@ def weight_directory(directory: Path, *, version: int, seed: int, **options: Any
     return directory
 
 
+@lru_cache(maxsize=2)
+def _reference(directory: Path) -> Any:
+    return AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32)
+
+
 def reference_logprobs(directory: Path, token_ids: list[int], temperature: float = 1.0) -> torch.Tensor:
     """transformers' log-probabilities after each token, (tokens, vocabulary), in float32."""
-    model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32)
     with torch.no_grad():
-        logits = model(torch.tensor([token_ids])).logits[0]
+        logits = _reference(directory)(torch.tensor([token_ids])).logits[0]
     return torch.log_softmax(logits / temperature, -1)

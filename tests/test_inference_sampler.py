@@ -8,14 +8,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prl.inference.requests import Request, SamplingParams
+from prl.inference.requests import Completion, Request, SamplingParams
 from prl.inference.sampler import Sampler, restrict, uniform
 
 
+LOOP = asyncio.new_event_loop()
+LOOP.close()
+NOBODY: asyncio.Future[Completion] = asyncio.Future(loop=LOOP)
+"""No sampler looks at it."""
+
+
 def request(seed: int = 0, sampled: int = 0, **params: float) -> Request:
-    loop = asyncio.new_event_loop()
-    made = Request([1], SamplingParams(max_tokens=8, **params), seed, 0.0, loop.create_future())  # type: ignore[arg-type]
-    loop.close()
+    made = Request([1], SamplingParams(max_tokens=8, **params), seed, 0.0, NOBODY)  # type: ignore[arg-type]
     made.tokens = [0] * sampled
     return made
 

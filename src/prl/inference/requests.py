@@ -86,6 +86,7 @@ class Request:
 
     def completion(self, reason: FinishReason, error: str | None = None) -> Completion:
         """The answer for what was sampled so far."""
-        ends = [start for _, start in self.spans[1:]] + [len(self.tokens)]
-        spans = [VersionSpan(version, start, end) for (version, start), end in zip(self.spans, ends, strict=True)]
+        ends = [*(start for _, start in self.spans[1:]), len(self.tokens)]
+        # A request that never left the queue has no span, but an end.
+        spans = [VersionSpan(version, start, end) for (version, start), end in zip(self.spans, ends, strict=False)]
         return Completion(self.tokens, self.logprobs, reason, [span for span in spans if span.end > span.start], error)
