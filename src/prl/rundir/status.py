@@ -85,7 +85,7 @@ def read_status(path: Path) -> LauncherStatus | None:
         status = LauncherStatus(**{**_known(LauncherStatus, raw), "processes": processes})
     except (TypeError, AttributeError):
         return None
-    return status if all(_well_typed(part) for part in (status, *processes)) else None
+    return status if _well_typed(status) and all(map(_well_typed, processes)) else None
 
 
 def _well_typed(part: LauncherStatus | ProcessStatus) -> bool:
