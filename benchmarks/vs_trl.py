@@ -17,9 +17,10 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from demo import train, warm_up
 from rich.console import Console
 from rich.table import Table
+
+from demo import train, warm_up
 
 ROOT = Path(__file__).parent.parent
 TRL = ROOT / "build" / "trl"
@@ -64,8 +65,10 @@ def main() -> None:
         weights, _ = warm_up(out, 0)
         ours = train(out, weights, 0, args.steps)
         rows = [("prl, 5 processes", ours.per_step, ours.to_085, ours.end)]
-        for threads in args.trl_threads:
-            rows.append((f"TRL 1.16.0, {threads} threads", *run_trl(weights, args.steps, threads, out / "trl")))
+        rows += [
+            (f"TRL 1.16.0, {threads} threads", *run_trl(weights, args.steps, threads, out / "trl"))
+            for threads in args.trl_threads
+        ]
     for name, per_step, reached, reward in rows:
         shown.add_row(name, f"{per_step:.2f}", "never" if reached is None else f"{reached:.0f}", f"{reward:.3f}")
     Console().print(shown)
