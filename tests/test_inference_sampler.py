@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from prl.inference.requests import Completion, Request, SamplingParams
 from prl.inference.sampler import Sampler, restrict, uniform
 
-
 LOOP = asyncio.new_event_loop()
 LOOP.close()
 NOBODY: asyncio.Future[Completion] = asyncio.Future(loop=LOOP)

@@ -3,6 +3,8 @@
 Exit status: 0 when it was told to stop, 1 when it could not start or crashed, 64 for a wrong configuration.
 """
 
+import logging
+import os
 import signal
 import sys
 from types import FrameType
@@ -33,7 +35,11 @@ def main() -> None:
     # Imports torch: a port in use is told before that.
     from prl.inference.server import run_server
 
-    sys.exit(run_server(config, data, admin))
+    status = run_server(config, data, admin)
+    logging.shutdown()
+    # Not sys.exit: a busy machine takes seconds to take an interpreter with torch apart, and the engine's thread may
+    # still compute.
+    os._exit(status)
 
 
 def _stop(_: int, __: FrameType | None) -> None:

@@ -8,9 +8,9 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from aiohttp import web
 
@@ -23,6 +23,8 @@ from prl.inference.tokenizer import ChatTemplateError, Tokenizer
 from prl.inference.wire import read_object, reply
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 GENERATE_KEYS = {"model", "token_ids", "sampling_params"}
 TEXT_KEYS = protocol.SAMPLING | {"model", "n", "logprobs", "return_token_ids", "return_tokens_as_token_ids"}
@@ -259,7 +261,7 @@ class DataPlane:
         }
 
 
-async def _together(coroutines: Sequence[Any]) -> list[Any]:
+async def _together(coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """Await all; when one fails the others are cancelled. A single one needs no task of its own."""
     if len(coroutines) == 1:
         return [await coroutines[0]]

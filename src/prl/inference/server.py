@@ -6,9 +6,7 @@ that looks healthy is left behind.
 
 import asyncio
 import logging
-import os
 import signal
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +40,7 @@ MAX_BODY = 64 * 1024**2
 SHUTDOWN_TIMEOUT = 0.2
 """Seconds that open connections get when the server stops: the run is being torn down, nobody waits for answers."""
 ENGINE_STOP_TIMEOUT = 2.0
+"""Seconds that the engine's thread gets to end its turn; a long prefill may take more and is left behind."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,6 @@ def run_server(config: InferenceConfig, data: Address, admin: Address) -> int:
 
 
 async def _serve(config: InferenceConfig, data: Address, admin: Address) -> int:
-    started = time.monotonic()
     stop = _stop_on_signals()
     loaded = load_model(config)
     engine = Engine(
@@ -93,7 +91,7 @@ async def _serve(config: InferenceConfig, data: Address, admin: Address) -> int:
         success(
             logger,
             "Inference server ready in %s (%s, engine %s)",
-            format_duration(time.monotonic() - started),
+            format_duration(time.time() - psutil.Process().create_time()),
             data.url,
             admin.url,
         )
@@ -106,10 +104,7 @@ async def _serve(config: InferenceConfig, data: Address, admin: Address) -> int:
             await runner.cleanup()
     if engine.crashed.done():
         engine.crashed.result()
-    if not engine.stop(ENGINE_STOP_TIMEOUT):
-        # A long prefill may be under way: the interpreter must not be taken down around a thread that computes.
-        sys.stdout.flush()
-        os._exit(0)
+    engine.stop(ENGINE_STOP_TIMEOUT)
     return 0
 
 
