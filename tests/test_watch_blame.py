@@ -91,3 +91,11 @@ def test_cause_in_the_log_of_a_rank() -> None:
     trainer = ended("trainer", 1000.0, 1)
     rank = error("trainer/torchrun/f0/attempt_0/3/stderr", 999.0, "torch.OutOfMemoryError: CUDA out of memory.")
     assert root_cause([rank], trainer, [trainer]) == rank
+
+
+def test_what_is_said_while_a_run_is_torn_down_is_an_echo() -> None:
+    said = [
+        error("trainer", time, "zmq.error.ZMQError: Socket operation on non-socket") for time in (999.0, 1001.0, 2000.0)
+    ]
+    told = tell_echoes(said, [ended("inference", 1000.4, -9)])
+    assert [one.primary for one in told] == [True, False, True]

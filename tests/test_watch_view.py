@@ -81,7 +81,8 @@ def test_sft_run_needs_no_orchestrator(tmp_path: Path) -> None:
 def test_draining_finished_and_stopped(tmp_path: Path) -> None:
     run, now = running(tmp_path, steps=39)
     run.metrics("orch", 40, now, **{"time/step": 2.0})
-    assert shown(run, now + 500) == ("draining", HEALTHY)  # the last checkpoint takes as long as it takes
+    assert shown(run, now + 500) == ("draining", HEALTHY)  # the result takes its time
+    assert shown(run, now + 1300) == ("draining", DOWN)
     run.finish(now)
     assert shown(run, now + 10_000) == ("finished", HEALTHY)
     run.write_status(phase=status.STOPPED, reason="stopped by SIGINT")

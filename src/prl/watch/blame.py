@@ -1,8 +1,8 @@
 """Which errors are causes and which are echoes of another process's end.
 
-Secondary are: whatever the launcher says about a component, torchrun's summary of a rank, SLURM's wrappers, and lost
-connections and cancellations around the time at which the run was torn down. The rest is primary, and the earliest
-primary error of an incident is its cause.
+Secondary are: whatever the launcher says about a component, torchrun's summary of a rank, SLURM's wrappers, lost
+connections and cancellations around the end of a process, and whatever is said once a process has ended badly and the
+run is torn down. The rest is primary, and the earliest primary error of an incident is its cause.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ _LOST = re.compile(
     r"|SIGTERM|SignalException",
 )
 BEFORE, AFTER = 15.0, 90.0
-"""Seconds around the first end of a process in which lost connections are its consequence."""
+"""Seconds around the end of a process in which lost connections, and after it any errors, are its consequence."""
 
 SETTLE = 2.0
 """Seconds within which ends count as having come together."""
@@ -40,17 +40,22 @@ INCIDENT = 900.0
 def tell_echoes(errors: Sequence[LogError], processes: Sequence[Process]) -> list[LogError]:
     """The errors with ``primary`` set, earliest first."""
     told = [dataclasses.replace(error, primary=not _is_echo(error)) for error in errors]
-    breaks = [process.ended for process in processes if process.ended is not None and process.exit_code != 0]
-    breaks += [
-        error.time for error in told if error.fatal and error.time is not None and not _LOST.search(error.summary)
-    ]
-    moments = sorted(breaks)
+    ends = [process.ended for process in processes if process.ended is not None and process.exit_code != 0]
+    crashes = [error.time for error in told if error.fatal and error.time and not _LOST.search(error.summary)]
+    moments = sorted(ends + crashes)
     return [
-        dataclasses.replace(error, primary=False)
-        if error.primary and _LOST.search(error.summary) and _near(error.time, moments)
-        else error
+        dataclasses.replace(error, primary=False) if error.primary and _follows(error, ends, moments) else error
         for error in told
     ]
+
+
+def _follows(error: LogError, ends: Sequence[float], moments: Sequence[float]) -> bool:
+    """Whether an error is a consequence: of a teardown that had begun, or a connection lost with its other end."""
+    if error.time is None:
+        return False
+    # A line's clock is cut to whole seconds, so one that is later than an end was written after it.
+    torn_down = any(end < error.time <= end + AFTER for end in ends)
+    return torn_down or (bool(_LOST.search(error.summary)) and _near(error.time, moments))
 
 
 def to_blame(lost: Sequence[Process], errors: Sequence[LogError]) -> Process | None:
@@ -102,5 +107,5 @@ def _is_echo(error: LogError) -> bool:
     return bool(_ECHO.fullmatch(error.summary) or _ECHO.fullmatch(error.header))
 
 
-def _near(time: float | None, moments: Sequence[float]) -> bool:
-    return time is not None and any(moment - BEFORE <= time <= moment + AFTER for moment in moments)
+def _near(time: float, moments: Sequence[float]) -> bool:
+    return any(moment - BEFORE <= time <= moment + AFTER for moment in moments)

@@ -13,13 +13,16 @@ def component_gone(view: View) -> Finding | None:
     """A component ended while the run needs it and its launcher still lives."""
     if view.phase != FAILING or not view.lost or (view.facts.launcher and view.facts.launcher.state == GONE):
         return None
-    first = view.lost[0]
-    also = f" ({len(view.lost) - 1} more after it)" if len(view.lost) > 1 else ""
+    first = view.culprit or view.lost[0]
+    # Once the launcher ends the rest, that others are gone is its doing.
+    stopping = view.facts.launcher is not None and view.facts.launcher.phase == status.STOPPING
+    others = [] if stopping else [process for process in view.lost if process is not first]
+    also = f"; also no more: {', '.join(process.name for process in others)}" if others else ""
     return Finding(
         rule="process.component-gone",
         severity=CRITICAL,
         message=f"{first.name} {how_it_ended(first)} while the run needs it{also}",
-        evidence=[end_evidence(process) for process in view.lost[:4]] + _cause_evidence(view),
+        evidence=[end_evidence(process) for process in (first, *others)] + _cause_evidence(view),
         cause=_cause(view, first.log),
         action=_RESTART,
     )

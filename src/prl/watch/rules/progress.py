@@ -3,13 +3,17 @@
 from prl.text.human import format_duration
 from prl.watch.facts import Clock
 from prl.watch.rules.base import Rule
-from prl.watch.verdict import CRITICAL, RUNNING, STARTING, WARNING, Evidence, Finding
+from prl.watch.verdict import CRITICAL, DRAINING, RUNNING, STARTING, WARNING, Evidence, Finding
 from prl.watch.view import View
 
 
 def stalled(view: View) -> Finding | None:
     """The processes live and nothing advances."""
-    if view.phase != RUNNING or view.idle is None or view.idle <= view.stall_bound or _saving(view):
+    if view.phase not in (RUNNING, DRAINING) or view.idle is None or _saving(view):
+        return None
+    # After the last batch no step tells of progress: the last policy, evaluations and the result take their time.
+    bound = view.stall_bound if view.phase == RUNNING else max(view.stall_bound, view.facts.run.sync_timeout)
+    if view.idle <= bound:
         return None
     return Finding(
         rule="progress.stalled",
