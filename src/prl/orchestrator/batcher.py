@@ -82,6 +82,11 @@ class Batcher:
         return len(self._queue)
 
     @property
+    def full(self) -> bool:
+        """Whether a whole batch waits in the queue."""
+        return len(self._queue) >= self._config.batch_size
+
+    @property
     def size_by_env(self) -> Counter[str]:
         return Counter(item.episode.source for item in self._queue)
 
@@ -110,25 +115,25 @@ class Batcher:
         admitted = [item for item in candidates if (item.trace.has_signal if constant else item.trace.samples)]
         self._queue.extend(admitted)
         self._note_output(len(group.episodes), bool(admitted))
-        if len(self._queue) >= self._config.batch_size:
+        if self.full:
             self._filled.set()
 
-    async def collect(self) -> Batch:
-        """Wait for the next batch and take it from the queue, with the window it closes."""
-        while True:
-            while len(self._queue) < self._config.batch_size:
-                self._filled.clear()
-                await self._filled.wait()
-            taken = [self._queue.popleft() for _ in range(self._config.batch_size)]
-            effective = [item for item in taken if item.trace.has_signal]
-            if effective:
-                window, self._window = self._window, Window()
-                return Batch(self._step(), effective, len(taken), window)
-            logger.warning(
-                "Step %d: empty train batch after %d finalized episodes",
-                self._step(),
-                sum(1 for _ in self._window.episodes),
-            )
+    async def collect(self) -> Batch | None:
+        """Wait until a whole batch waits and take it from the queue, with the window it closes.
+
+        None when nothing of it trains; the window then goes on. Either way there is room for new work afterwards.
+        """
+        while not self.full:
+            self._filled.clear()
+            await self._filled.wait()
+        taken = [self._queue.popleft() for _ in range(self._config.batch_size)]
+        effective = [item for item in taken if item.trace.has_signal]
+        if not effective:
+            episodes = sum(1 for _ in self._window.episodes)
+            logger.warning("Step %d: empty train batch after %d finalized episodes", self._step(), episodes)
+            return None
+        window, self._window = self._window, Window()
+        return Batch(self._step(), effective, len(taken), window)
 
     def drop_stale(self) -> int:
         """Remove from the queue what is too old for the batch now under collection. Returns the traces removed."""

@@ -1,8 +1,9 @@
 """Keeps episodes in flight: opens groups, plays their members, hands over each group once it is complete.
 
 One permit an episode, ``concurrency.max_inflight`` in all. Groups that are open are continued before new ones are
-opened. Nothing is dispatched while the dispatch gate is closed or a weight update is pending. Everything here runs in
-one event loop and between two awaits, so no state needs a lock.
+opened. Nothing is dispatched while the dispatch gate is closed, while a weight update is pending, or while a whole
+batch waits in the queue already: that one leaves first, and work done any earlier would only grow older. Everything
+here runs in one event loop and between two awaits, so no state needs a lock.
 """
 
 import asyncio
@@ -10,7 +11,6 @@ import logging
 import time
 import uuid
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ import numpy as np
 from prl.config.orchestrator import OrchestratorConfig
 from prl.monitors.base import Monitor
 from prl.orchestrator import console
-from prl.orchestrator.env_client import EnvRequestError
+from prl.orchestrator.batcher import Batcher
+from prl.orchestrator.env_client import SERVER_LOST, EnvRequestError
 from prl.orchestrator.episodes import Episode, Outcome, TraceFacts, failed_record, judge, last_error, read_traces
 from prl.orchestrator.gates import Gates
 from prl.orchestrator.groups import Flight, Group
@@ -44,17 +45,16 @@ class Dispatcher:
         gates: Gates,
         monitor: Monitor,
         requests: RequestBuilder,
-        on_group: Callable[[Group], None],
-        spawn: Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"],
+        batcher: Batcher,
     ) -> None:
         self._config = config
         self._pool = pool
         self._gates = gates
         self._monitor = monitor
         self._requests = requests
-        self._on_group = on_group
-        self._spawn = spawn
+        self._batcher = batcher
         self._loop = asyncio.get_running_loop()
+        self._failure: asyncio.Future[None] = self._loop.create_future()
         self._run = {"type": "train", "id": config.run_id, "name": config.run_name}
         self._unfilled: deque[Group] = deque()
         self._live: dict[str, Group] = {}
@@ -76,9 +76,19 @@ class Dispatcher:
         """Ended episodes in groups that are not yet complete."""
         return sum(len(group.episodes) for group in self._live.values())
 
+    async def run(self) -> None:
+        """Dispatch until cancelled. Raises what went wrong in handling an episode; leaves nothing in flight."""
+        self.pump()
+        try:
+            await self._failure
+        finally:
+            self.stop()
+            flying = [flight.task for group in self._live.values() for flight in group.flights if flight.task]
+            await asyncio.gather(*flying, return_exceptions=True)
+
     def pump(self) -> None:
         """Dispatch as much as permits and gates allow. Called after anything that may allow more."""
-        if self._frozen or self._stopped or not self._gates.dispatch_open:
+        if self._frozen or self._stopped or not self._gates.dispatch_open or self._batcher.full:
             return
         now = self._loop.time()
         while self.total_inflight < self._config.concurrency.max_inflight:
@@ -187,7 +197,12 @@ class Dispatcher:
         flight = Flight(uuid.uuid4().hex, self._gates.step, time.time())
         group.flights.append(flight)
         self.inflight[group.source.name] += 1
-        flight.task = self._spawn(self._fly(group, flight))
+        flight.task = self._loop.create_task(self._fly(group, flight))
+        flight.task.add_done_callback(self._landed)
+
+    def _landed(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None and not self._failure.done():
+            self._failure.set_exception(error)
 
     async def _fly(self, group: Group, flight: Flight) -> None:
         """One episode from its request to its place in the group."""
@@ -243,7 +258,8 @@ class Dispatcher:
             self._errored[source.name] += 1
         console.episode_errors(group.id, source.name, record, failed)
         self._monitor.record_episode(record)
-        source.note_outcome(outcome is not Outcome.CLEAN, self._loop.time())
+        if failed is None or failed.type != SERVER_LOST:  # a lost server is not asked anyway, until it is back
+            source.note_outcome(outcome is not Outcome.CLEAN, self._loop.time())
         error_type = failed.type if failed else _first_error(record) or (error_of[0] if error_of else None)
         return Episode(source.name, outcome, group.start_version, self._gates.version, error_type, facts)
 
@@ -262,7 +278,7 @@ class Dispatcher:
 
     def _hand_over(self, group: Group) -> None:
         del self._live[group.id]
-        self._on_group(group)
+        self._batcher.add(group)
 
     def _close_flight(self, group: Group, flight: Flight) -> None:
         self.inflight[group.source.name] -= 1

@@ -145,13 +145,13 @@ class Orchestrator:
                 gates=self._gates,
                 monitor=self._monitor,
                 requests=self._requests,
-                on_group=self._batcher.add,
-                spawn=tasks.create_task,
+                batcher=self._batcher,
             )
             self._watcher.hook(self._on_pending, self._on_applied)
             background = [
                 tasks.create_task(part)
                 for part in (
+                    dispatcher.run(),
                     self._watcher.run(),
                     self._lag.run(),
                     self._report_pipeline(),
@@ -160,11 +160,12 @@ class Orchestrator:
                 )
             ]
             self._last_ship = time.monotonic()
-            dispatcher.pump()
             while self._config.max_steps is None or self._progress.step < self._config.max_steps:
                 batch = await self._batcher.collect()
-                await self._gates.hold()
-                await self._ship(batch)
+                self.pump()
+                if batch is not None:
+                    await self._gates.hold()
+                    await self._ship(batch)
             cancelled = dispatcher.stop()
             logger.info(
                 "Shipped the final batch — draining pipeline (cancelled %d in-flight train episodes)", cancelled
