@@ -28,7 +28,8 @@ STEPS = 4
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_tiny_model(tmp_path_factory.mktemp("model"), hidden_size=16)
+    # A tied head, unlike the RL trainer's tests: both kinds are then trained on two ranks.
+    return make_tiny_model(tmp_path_factory.mktemp("model"), hidden_size=16, tie_word_embeddings=True)
 
 
 @pytest.fixture(scope="module")

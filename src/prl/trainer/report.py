@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from prl.monitors.base import Monitor
+from prl.rundir import atomic
 from prl.rundir.logs.console import success
 from prl.text.human import format_duration
 
@@ -86,6 +87,14 @@ def log_step(step: int, metrics: Mapping[str, float]) -> None:
         f"Peak Mem. {metrics['perf/peak_memory']:.1f} GiB",
     ]
     success(logger, "%s", " | ".join(field for field in fields if field))
+
+
+def write_step(path: Path, step: int) -> None:
+    """Leave the number of the last finished step for watchdogs. A disk that refuses it does not stop training."""
+    try:
+        atomic.write_text(path, f"{step}\n")
+    except OSError as error:
+        logger.warning("Could not write %s: %s", path, error)
 
 
 def warn_of_waiting(waited: float, step_seconds: float) -> None:

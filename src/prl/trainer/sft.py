@@ -12,7 +12,6 @@ import numpy as np
 
 from prl.config.sft import SFTConfig
 from prl.monitors.base import Monitor
-from prl.rundir import atomic
 from prl.rundir.checkpoints import TRAINER
 from prl.rundir.layout import RunLayout
 from prl.rundir.logs.console import success
@@ -151,7 +150,7 @@ class SFTTrainer:
         disk = report.disk_metrics(self.saved.root)
         report.log_rows(self.monitor, step, perf, optim, learned | seen, timing, disk)
         report.log_step(step, perf | optim | learned | timing)
-        atomic.write_text(self.layout.trainer_step, f"{step}\n")
+        report.write_step(self.layout.trainer_step, step)
 
     def _finish(self) -> None:
         step = self.progress.step

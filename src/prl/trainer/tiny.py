@@ -57,6 +57,8 @@ def make_tiny_model(
     import torch
     from transformers import AutoModelForCausalLM
 
+    from prl.trainer.weights import make_readable
+
     if family not in ("llama", "qwen2", "qwen3"):
         raise ValueError(f"family = {family!r}: one of 'llama', 'qwen2', 'qwen3'")
     if hidden_size < 8 or hidden_size % 8:
@@ -87,7 +89,7 @@ def make_tiny_model(
     model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     for path in directory.glob("*.safetensors"):
-        path.chmod(0o644)  # safetensors writes through a private temporary file; other users of a cluster must read it
+        make_readable(path)
     return directory
 
 

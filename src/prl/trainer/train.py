@@ -13,7 +13,6 @@ import numpy as np
 
 from prl.config.trainer import TrainerConfig
 from prl.monitors.base import Monitor
-from prl.rundir import atomic
 from prl.rundir.checkpoints import HALVES
 from prl.rundir.layout import RunLayout
 from prl.rundir.logs.console import success
@@ -144,7 +143,7 @@ class RLTrainer:
         report.log_step(step, perf | optim | statistics | timing)
         if warn:
             report.warn_of_waiting(timing["time/wait_for_batch"], timing["time/step"])
-        atomic.write_text(self.layout.trainer_step, f"{step}\n")
+        report.write_step(self.layout.trainer_step, step)
 
     def _finish(self) -> None:
         step = self.progress.step
