@@ -329,6 +329,18 @@ def test_error_rate_names_environment_step_and_types(tmp_path: Path) -> None:
     assert told.findings[0].cause == "by type: TaskError 30 (step 13)"
 
 
+def test_errors_of_a_run_that_was_stopped_are_echoes(tmp_path: Path) -> None:
+    run, now = stopped(tmp_path)
+    run.log("launcher", (now - 10, "WARNING", "Received an interrupt, terminating all processes (again: kill them)"))
+    run.log("envs/train/reverse-text", (now - 10, "ERROR", "ZMQError: Socket operation on non-socket"))
+    told = status_of(run.root, now)
+    assert (told.phase, told.reason, [error.primary for error in told.errors]) == (
+        "stopped",
+        "stopped by SIGINT",
+        [False],
+    )
+
+
 def test_a_rule_that_raises_is_a_finding_and_hides_nothing(tmp_path: Path) -> None:
     def broken(_view: object) -> Finding | None:
         raise ZeroDivisionError("division by zero")

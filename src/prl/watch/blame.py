@@ -37,10 +37,13 @@ INCIDENT = 900.0
 """Seconds before a process's end in which its cause is looked for."""
 
 
-def tell_echoes(errors: Sequence[LogError], processes: Sequence[Process]) -> list[LogError]:
-    """The errors with ``primary`` set, earliest first."""
+def tell_echoes(
+    errors: Sequence[LogError], processes: Sequence[Process], teardown: float | None = None
+) -> list[LogError]:
+    """The errors with ``primary`` set, earliest first. ``teardown``: when the launcher began to end the run."""
     told = [dataclasses.replace(error, primary=not _is_echo(error)) for error in errors]
     ends = [process.ended for process in processes if process.ended is not None and process.exit_code != 0]
+    ends += [teardown] if teardown is not None else []
     crashes = [error.time for error in told if error.fatal and error.time and not _LOST.search(error.summary)]
     moments = sorted(ends + crashes)
     return [

@@ -17,7 +17,7 @@ from prl.rundir.broadcasts import list_broadcasts
 from prl.rundir.checkpoints import HALVES, TRAINER, complete_steps
 from prl.rundir.layout import RunLayout, step_number
 from prl.rundir.locate import RunFiles, has_logs, list_attempts, locate
-from prl.rundir.status import LauncherStatus, read_status
+from prl.rundir.status import STOPPED, LauncherStatus, read_status
 from prl.watch.blame import tell_echoes
 from prl.watch.facts import (
     Broadcast,
@@ -72,7 +72,7 @@ def gather(run_dir: Path, now: float | None = None) -> Facts:
         series=metrics.series,
         nonfinite=[*metrics.nonfinite, *lines.nonfinite],
         logs=lines.logs,
-        errors=tell_echoes(lines.errors, processes),
+        errors=tell_echoes(lines.errors, processes, _teardown(launcher, lines)),
         checkpoints=_checkpoints(root, files, run.kind),
         disk=_disk(root),
         unknown=[*_unknown(files, launcher, processes, lines), *metrics.unknown],
@@ -102,6 +102,17 @@ def _attempt_started(files: RunFiles, status: LauncherStatus | None, lines: Line
         except OSError:
             pass
     return min((mark.time for mark in lines.marks if mark.time is not None), default=None)
+
+
+def _teardown(launcher: Launcher | None, lines: Lines) -> float | None:
+    """When the launcher began to end the run.
+
+    Of a run that somebody stopped, what was said in the same second counts as after it: lines carry whole seconds, and
+    there is no crash that could have come just before.
+    """
+    if lines.teardown is None:
+        return None
+    return lines.teardown - 1 if launcher is not None and launcher.phase == STOPPED else lines.teardown
 
 
 # ---- what was configured

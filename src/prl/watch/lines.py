@@ -33,6 +33,7 @@ _KINDS = (
     ("trainer_wait", "trainer", re.compile(r"Still waiting for .*")),
     ("resume", "trainer", re.compile(r"Resuming (?:training )?from (?:checkpoint )?step \d+.*")),
     ("orchestrator_step", "orchestrator", re.compile(r"Step \d+ \| .*")),
+    ("teardown", "launcher", re.compile(r".*[Tt]erminating all processes.*")),
     ("trainer_step", "trainer", re.compile(r"Step \d+ \| .*")),
 )
 _STEP = re.compile(r"Step (\d+) ")
@@ -54,6 +55,11 @@ class Lines:
     nonfinite: list[NonFinite] = field(default_factory=list)
     steps: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     """The last step lines of the trainer and the orchestrator: (step, time)."""
+
+    @property
+    def teardown(self) -> float | None:
+        """When the launcher began to end the run."""
+        return next((mark.time for mark in self.marks if mark.kind == "teardown"), None)
 
 
 def read_lines(files: RunFiles) -> Lines:
@@ -80,8 +86,7 @@ class _LogLines:
         for entry in read.entries:
             if entry.is_error:
                 self._error(entry)
-            else:
-                self._line(entry)
+            self._line(entry)
         self.lines.logs.append(
             Log(
                 component=self.component,
