@@ -92,11 +92,10 @@ def failed_record(error: EnvRequestError, task_type: str, task_data: msgspec.Raw
         ended = {"ok": False, "is_timeout": timeout, "errors": [*trace["errors"], entry]}
         traces.append({"rewards": {}, "metrics": {}, "info": {}, **trace, **ended})
     data = msgspec.msgpack.decode(task_data)
-    content = hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()
     return {
         "id": uuid.uuid4().hex,
         "env": {"id": env_id},
-        "task": {"type": task_type, "data": data, "key": content, "hash": content},
+        "task": {"type": task_type, "data": data, "hash": _content_hash(data)},
         "ok": False,
         "is_timeout": timeout,
         "errors": [entry],
@@ -217,3 +216,14 @@ def _reward_value(reward: Mapping[str, Any] | None) -> float:
         return 0.0
     value = float(reward["score"]) * float(reward.get("weight", 1.0))
     return value if math.isfinite(value) else 0.0
+
+
+def _content_hash(data: Any) -> str:
+    """The identity that the environment library gives a task: of its data, without the fields that are not set."""
+
+    def without_none(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: without_none(entry) for key, entry in value.items() if entry is not None}
+        return value
+
+    return hashlib.sha256(json.dumps(without_none(data), sort_keys=True, default=str).encode()).hexdigest()

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,19 @@ from prl.orchestrator.progress import Progress
 logger = logging.getLogger(__name__)
 
 
+_PACKED_AT_ONCE = 65_536
+"""Tokens of a batch that is packed within the event loop: that takes less than a thread waits for its turn."""
+
+
 async def pack_batch(batch: Batch, config: OrchestratorConfig) -> PackedBatch:
-    """Pack a batch for the ranks, beside the event loop. Raises ValueError when nothing that trains is left of it."""
+    """Pack a batch for the ranks, a large one beside the event loop.
+
+    Raises ValueError when nothing that trains is left of it.
+    """
     items = [TrainItem(sample, item.trace.advantage) for item in batch.traces for sample in item.trace.samples]
-    packed = await asyncio.to_thread(
-        pack, items, step=batch.step, seq_len=config.seq_len, num_ranks=config.num_train_ranks
-    )
+    packing = partial(pack, items, step=batch.step, seq_len=config.seq_len, num_ranks=config.num_train_ranks)
+    small = sum(len(item.sample) for item in items) <= _PACKED_AT_ONCE
+    packed = packing() if small else await asyncio.to_thread(packing)
     if packed.cut:
         logger.warning(
             "Step %d: cut %d/%d samples to seq_len=%d, of which %d had no sampled token left and were dropped",
