@@ -1,5 +1,6 @@
 """When checkpoints are due, which is found, what is refused, and that a state survives."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import torch
 from prl.config import CkptConfig, ResumeConfig
 from prl.config.trainer import AdamWConfig, LinearSchedulerConfig
 from prl.rundir.checkpoints import HALVES, TRAINER, complete_steps
-from prl.trainer.checkpoint import CheckpointError, Checkpoints, ResumeError, checkpoint_root, start_or_resume
+from prl.trainer.checkpoint import Checkpoints, ResumeError, checkpoint_root, start_or_resume
 from prl.trainer.learner import Learner, Progress
 from prl.trainer.model import pack_tokens
 from prl.trainer.parallel import World
@@ -100,8 +101,8 @@ def test_a_checkpoint_of_another_model_is_refused(model: Path, tmp_path: Path) -
         saved(tmp_path / "ckpt", other).load(tmp_path / "ckpt" / "step_1")
 
 
-def test_a_checkpoint_that_cannot_be_written_says_where_and_why(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_full_disk_costs_the_checkpoint_and_leaves_no_part_of_it(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     from torch.distributed.checkpoint import FileSystemWriter
 
@@ -109,9 +110,20 @@ def test_a_checkpoint_that_cannot_be_written_says_where_and_why(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(FileSystemWriter, "write_data", full)
-    with pytest.raises(CheckpointError, match=r"step_2.tmp/trainer.tmp: rank 0: OSError: .*No space left on device"):
-        saved(tmp_path, learner(model)).save(Progress(step=2))
+    assert not saved(tmp_path, learner(model)).save(Progress(step=2))
+    assert re.search(
+        r"checkpoint at step 2 could not be saved: rank 0: OSError: .*No space left on device", caplog.text
+    )
     assert complete_steps(tmp_path, (TRAINER,)) == []
+    assert not (tmp_path / "step_2.tmp" / "trainer.tmp").exists()
+
+
+def test_a_checkpoint_directory_that_cannot_be_made_costs_the_checkpoint_only(
+    model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "checkpoints").write_text("a file where the directory should be")
+    assert not saved(tmp_path / "checkpoints", learner(model)).save(Progress(step=2))
+    assert "could not be saved: [Errno 20] Not a directory" in caplog.text
 
 
 def test_a_finished_training_is_refused(model: Path, tmp_path: Path) -> None:

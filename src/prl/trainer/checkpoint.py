@@ -6,8 +6,9 @@ are those of :mod:`prl.rundir.checkpoints`.
 
 import contextlib
 import logging
+import shutil
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -53,24 +54,55 @@ class Checkpoints:
         interval = self.config.interval if self.config else None
         return interval is not None and step % interval == 0 and step != max_steps
 
-    def save(self, progress: Progress) -> None:
+    def save(self, progress: Progress, *, final: bool = False) -> bool:
         """Save the state after ``progress.step`` and remove what retention lets go. Collective.
 
-        Raises CheckpointError when it could not be written.
+        A disk that refuses costs the checkpoint, not the run: the error is logged and the answer False.
         """
-        world = self._learner.world
-        staging = checkpoints.begin_half(self.root, progress.step, TRAINER) if world.is_main else None
-        (directory,) = _share([str(staging)], self._learner)
+        logger.info("Saving %scheckpoint at step %d", "final " if final else "", progress.step)
+        main = self._learner.world.is_main
+        try:
+            directory = Path(self._on_main(lambda: str(checkpoints.begin_half(self.root, progress.step, TRAINER))))
+            self._write(directory, progress)
+            self._on_main(lambda: self._publish(progress.step))
+        except CheckpointError as error:
+            if main:
+                logger.error(
+                    "The trainer's half of the checkpoint at step %d could not be saved: %s", progress.step, error
+                )
+                shutil.rmtree(self.root / f"step_{progress.step}.tmp" / f"{TRAINER}.tmp", ignore_errors=True)
+            return False
+        return True
+
+    def _write(self, directory: Path, progress: Progress) -> None:
+        alone = self._learner.world.host_group is None
         try:
             with _alone_is_fine():
-                state = _state(self._learner, progress)
-                state_dict_saver.save(state, checkpoint_id=directory, no_dist=world.host_group is None)
+                state_dict_saver.save(_state(self._learner, progress), checkpoint_id=directory, no_dist=alone)
         except CheckpointException as error:
-            raise CheckpointError(f"the checkpoint could not be written to {directory}: {_reason(error)}") from error
-        world.barrier()
-        if world.is_main and self.config is not None:
-            checkpoints.publish_half(self.root, progress.step, TRAINER, self.halves)
+            raise CheckpointError(_reason(error)) from error
+
+    def _publish(self, step: int) -> str:
+        checkpoints.publish_half(self.root, step, TRAINER, self.halves)
+        if self.config is not None:
             checkpoints.prune(self.root, self.config.keep_last, self.config.keep_interval, self.halves)
+        return ""
+
+    def _on_main(self, act: Callable[[], str]) -> str:
+        """What ``act`` returns on the main rank, on every rank; its OSError becomes a CheckpointError on every rank."""
+        world = self._learner.world
+        outcome: list[Any] = [None]
+        if world.is_main:
+            try:
+                outcome = [(True, act())]
+            except OSError as error:
+                outcome = [(False, str(error))]
+        if world.host_group is not None:
+            torch.distributed.broadcast_object_list(outcome, src=0, group=world.host_group)
+        done, text = outcome[0]
+        if not done:
+            raise CheckpointError(text)
+        return str(text)
 
     def find(self, resume: ResumeConfig | None) -> Path | None:
         """The ``step_N`` directory to go on from, or None to start from scratch.
@@ -159,10 +191,3 @@ def _alone_is_fine() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="torch.distributed is disabled")
         yield
-
-
-def _share(values: list[Any], learner: Learner) -> list[Any]:
-    """The main rank's ``values`` on every rank."""
-    if learner.world.host_group is not None:
-        torch.distributed.broadcast_object_list(values, src=0, group=learner.world.host_group)
-    return values

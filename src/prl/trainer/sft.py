@@ -24,7 +24,7 @@ from prl.trainer.model import PackedTokens, pack_tokens
 from prl.trainer.parallel import World
 from prl.trainer.report import StepClock
 from prl.trainer.throughput import Meter, count_flops, peak_flops, peak_memory, reset_peak_memory
-from prl.trainer.weights import full_state, tokenizer_directory, write_result
+from prl.trainer.weights import publish_result, tokenizer_directory
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +78,6 @@ class SFTTrainer:
         )
         if self.saved.due(self.progress.step, self.config.max_steps):
             with clock.phase("save_ckpt"):
-                logger.info("Saving checkpoint at step %d", self.progress.step)
                 self.saved.save(self.progress)
         if self.world.is_main:
             learned = {
@@ -153,15 +152,9 @@ class SFTTrainer:
         report.write_step(self.layout.trainer_step, step)
 
     def _finish(self) -> None:
-        step = self.progress.step
         if self.config.ckpt is not None:
-            logger.info("Saving final checkpoint at step %d", step)
-            self.saved.save(self.progress)
-        state = full_state(self.learner.model, self.world)
-        if self.world.is_main:
-            directory = self.layout.weights / f"step_{step}"
-            write_result(directory, self.learner.model, state, self.tokenizer)
-            logger.info("Wrote the trained model to %s", directory)
-        self.world.barrier()
+            self.saved.save(self.progress, final=True)
+        directory = self.layout.weights / f"step_{self.progress.step}"
+        publish_result(directory, self.learner.model, self.world, self.tokenizer)
         logger.info("Peak memory: %.1f GiB", peak_memory(self.world.device))
         success(logger, "SFT trainer finished")

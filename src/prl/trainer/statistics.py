@@ -26,6 +26,11 @@ def step_statistics(terms: Sequence[MicroTerms]) -> dict[str, float]:
     ``loss/*`` is over micro batches of all ranks; ``entropy`` and ``mismatch_kl`` over loss tokens, of all and of each
     environment; the rest over sequences.
     """
+    with np.errstate(invalid="ignore", over="ignore"):  # a non-finite value is the monitor's to name
+        return _step_statistics(terms)
+
+
+def _step_statistics(terms: Sequence[MicroTerms]) -> dict[str, float]:
     metrics = _reduced("loss", np.array([term.loss for term in terms]), ("mean", "median", "std", "min", "max"))
     env_of = _joined(np.array(term.env_names, dtype=object)[term.sequence_of] for term in terms)
     for name in ("entropy", "mismatch_kl"):

@@ -25,7 +25,7 @@ from prl.trainer.policy import MicroTerms, accumulate, denominator, load_micro_b
 from prl.trainer.report import StepClock
 from prl.trainer.statistics import annotations, step_statistics, trained_sequences
 from prl.trainer.throughput import Meter, count_flops, peak_flops, peak_memory, reset_peak_memory
-from prl.trainer.weights import full_state, tokenizer_directory, write_result
+from prl.trainer.weights import publish_result, tokenizer_directory
 from prl.transport.batches import BatchReceiver, RankBatch
 
 logger = logging.getLogger(__name__)
@@ -90,7 +90,6 @@ class RLTrainer:
         self._advance(step, terms)
         if self.saved.due(step, self.config.max_steps):
             with clock.phase("save_ckpt"):
-                logger.info("Saving checkpoint at step %d", step)
                 self.saved.save(self.progress)
         if gathered is not None:
             self._record(clock, [term for rank in gathered for term in rank], grad_norm, warn=not first)
@@ -146,17 +145,15 @@ class RLTrainer:
         report.write_step(self.layout.trainer_step, step)
 
     def _finish(self) -> None:
-        step = self.progress.step
         if self.config.ckpt is not None:
-            logger.info("Saving final checkpoint at step %d", step)
-            self.saved.save(self.progress)
-        state = full_state(self.learner.model, self.world)
-        if self.world.is_main:
-            directory = self.layout.weights / f"step_{step}"
-            tokenizer = tokenizer_directory(self.layout.tokenizer, self.config.model.name)
-            write_result(directory, self.learner.model, state, tokenizer)
-            logger.info("Wrote the trained policy to %s", directory)
-        self.world.barrier()
+            self.saved.save(self.progress, final=True)
+        directory = self.layout.weights / f"step_{self.progress.step}"
+        publish_result(
+            directory,
+            self.learner.model,
+            self.world,
+            tokenizer_directory(self.layout.tokenizer, self.config.model.name),
+        )
         logger.info("Peak memory: %.1f GiB", peak_memory(self.world.device))
         success(logger, "RL trainer finished")
 

@@ -1,5 +1,6 @@
 """Weights on disk: what a broadcast carries, and the result of a run."""
 
+import logging
 import os
 import shutil
 from pathlib import Path
@@ -9,6 +10,8 @@ import torch
 from torch import Tensor
 
 from prl.trainer.parallel import World
+
+logger = logging.getLogger(__name__)
 
 WEIGHTS_FILE = "model.safetensors"
 TOKENIZER_FILES = (
@@ -77,6 +80,15 @@ def write_result(directory: Path, model: Any, state: dict[str, Tensor], tokenize
     write_weights(staging / WEIGHTS_FILE, state)
     shutil.rmtree(directory, ignore_errors=True)
     staging.rename(directory)
+
+
+def publish_result(directory: Path, model: Any, world: World, tokenizer: Path | None) -> None:
+    """Write the model as the run's result (:func:`write_result`) from all its ranks. Collective."""
+    state = full_state(model, world)
+    if world.is_main:
+        write_result(directory, model, state, tokenizer)
+        logger.info("Wrote the trained model to %s", directory)
+    world.barrier()
 
 
 def tokenizer_directory(run_tokenizer: Path, model: str) -> Path | None:
