@@ -66,6 +66,11 @@ class _Slot:
     def ready(self) -> bool:
         return self.worker is not None and self.worker.ready
 
+    def take_lags(self) -> list[float]:
+        """Samples of the interval that ends now. A worker that gave none stands still: its silence is the sample."""
+        lags, self.lags = self.lags, []
+        return lags or ([self.worker.silence()] if self.worker is not None and self.worker.ready else [])
+
     @property
     def active(self) -> int:
         return sum(request.method == env_wire.RUN for request in self.playing.values())
@@ -141,7 +146,7 @@ class EnvBroker:
                 worker.kill()
             elif worker.ready:
                 worker.pulse()
-            await asyncio.wait({worker.exit}, timeout=PULSE_INTERVAL)
+            await asyncio.wait({worker.exit}, timeout=min(PULSE_INTERVAL, serve.interval))
 
     def _count_restart(self, slot: _Slot, worker: WorkerProcess, code: int) -> None:
         if not self._was_ready and (code == CANNOT_START or worker.hung):
@@ -274,10 +279,7 @@ class EnvBroker:
             await asyncio.sleep(self.config.serve.interval)
             if not self._was_ready:
                 continue
-            self._lag = worst([lag_stats(slot.lags) for slot in self._slots])
-            for slot in self._slots:
-                slot.lags = []
-            lag = self._lag
+            lag = self._lag = worst([lag_stats(slot.take_lags()) for slot in self._slots])
             logger.info(
                 "Event loop lag: min %.1fms, mean %.1fms, p90 %.1fms, p99 %.1fms, max %.1fms (%d samples)",
                 *(1e3 * value for value in (lag.min, lag.mean, lag.p90, lag.p99, lag.max)),
