@@ -66,7 +66,13 @@ class StandIns:
         )
         command = [sys.executable, __file__, "launcher", str(scenario)]
         with (self.root / "launcher.out").open("ab") as output:
-            self.process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+            self.process = subprocess.Popen(
+                command,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                preexec_fn=_heed_interrupts,  # noqa: PLW1509  this process has no other threads that matter
+            )
         return self
 
     def wait(self) -> int:
@@ -130,6 +136,11 @@ def make_checkpoint(checkpoints: Path, step: int, halves: tuple[str, ...] = ("tr
         path.mkdir(parents=True)
         (path / marks[half]).write_bytes(b"made up")
     return checkpoints / f"step_{step}"
+
+
+def _heed_interrupts() -> None:
+    """A test suite in the background of a shell inherits that SIGINT is ignored; the launcher would leave it so."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _runs(pid: int) -> bool:
