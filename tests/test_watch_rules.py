@@ -197,6 +197,23 @@ def test_a_killed_engine_is_blamed_rather_than_who_lost_it(tmp_path: Path) -> No
     assert "memory" in (told.cause or "")
 
 
+def test_a_killed_rank_is_told_by_its_exit_code(tmp_path: Path) -> None:
+    # torchrun ends with 1 and a summary; the servers then end with 0 because the launcher asks them to.
+    run, now = running(tmp_path)
+    killed = "failed (exitcode: -9) local_rank: 0 (pid: 4242) of binary: python"
+    run.log("trainer", f"E1129 10:00:{int(now - T0):02d}.937000 4241 torch/distributed/elastic/api.py:1002] {killed}")
+    run.log("trainer", *CRASH[:2], "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ")
+    run.end("trainer", 1, now + 2)
+    run.end("inference", 0, now + 3)
+    run.write_status(phase=status.FAILED, exit_code=1, ended=now + 4)
+    (told,) = status_of(run.root, now + 5).findings
+    assert "trainer ended with exit code 1" in told.message
+    assert told.cause == f"trainer: {killed}"
+    run.process("trainer").reason = "rank 0 (pid 4242) killed by SIGKILL"
+    run.write_status()
+    assert status_of(run.root, now + 5).findings[0].cause == "trainer: rank 0 (pid 4242) killed by SIGKILL"
+
+
 def test_an_environment_worker_that_crashed_and_was_replaced_is_not_the_cause(tmp_path: Path) -> None:
     run, now = running(tmp_path)
     run.log("envs/train/reverse-text", (now - 20, "ERROR", "Fatal error in run_server"), *CRASH[:2], "KeyError: 'x'")

@@ -30,6 +30,9 @@ _LOST = re.compile(
 BEFORE, AFTER = 15.0, 90.0
 """Seconds around the end of a process in which lost connections, and after it any errors, are its consequence."""
 
+_TOLD_TO_END = (0, -15)
+"""Exit codes of who was asked to end. Such a process is to blame only when it was the first."""
+
 SETTLE = 2.0
 """Seconds within which ends count as having come together."""
 
@@ -70,13 +73,17 @@ def to_blame(lost: Sequence[Process], errors: Sequence[LogError]) -> Process | N
     if not lost:
         return None
     first = lost[0].ended or lost[0].as_of
-    together = [process for process in lost if (process.ended or process.as_of) - first <= SETTLE]
+    together = [
+        process
+        for process in lost
+        if (process.ended or process.as_of) - first <= SETTLE and process.exit_code not in _TOLD_TO_END
+    ]
     return next((process for process in together if not _only_echoes(process, errors)), lost[0])
 
 
 def _only_echoes(process: Process, errors: Sequence[LogError]) -> bool:
     own = [error for error in errors if same_log(error, process)]
-    return (process.exit_code or 0) > 0 and bool(own) and not any(error.primary for error in own)
+    return (process.exit_code or 0) > 0 and bool(own) and all(_LOST.search(error.summary) for error in own)
 
 
 def root_cause(errors: Sequence[LogError], process: Process | None, lost: Sequence[Process]) -> LogError | None:

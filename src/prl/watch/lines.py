@@ -132,8 +132,11 @@ class _LogLines:
 
     def _error(self, entry: LogEntry) -> None:
         self.count += 1
-        known = self.errors.pop(entry.summary, None)  # popped and set again: the order is that of the newest
-        self.errors[entry.summary] = LogError(
+        # torchrun's exception says nothing; the line above it names the rank and its exit code.
+        wrapped = entry.exception is not None and "ChildFailedError" in entry.exception
+        summary = entry.message if wrapped else entry.summary
+        known = self.errors.pop(summary, None)  # popped and set again: the order is that of the newest
+        self.errors[summary] = LogError(
             component=self.component,
             file=self.file,
             offset=known.offset if known else entry.offset,
@@ -141,7 +144,7 @@ class _LogLines:
             last_time=entry.time,
             exact=entry.exact,
             header=entry.message,
-            summary=entry.summary,
+            summary=summary,
             fatal=entry.message.startswith(("Fatal error in ", "Env server failed")) or entry.level == "CRITICAL",
             count=known.count + 1 if known else 1,
         )

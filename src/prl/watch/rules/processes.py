@@ -128,9 +128,11 @@ def hidden_failure(view: View) -> Finding | None:
 
 
 def _cause(view: View, log: str) -> str:
-    if view.cause is not None:
-        return f"{view.cause.component}: {view.cause.summary}"
-    process = view.culprit
+    cause, process = view.cause, view.culprit
+    if cause is not None and (cause.fatal or process is None or not process.reason):
+        return f"{cause.component}: {cause.summary}"
+    if process is not None and process.reason:
+        return f"{process.name}: {process.reason}"
     if process is not None and process.exit_code == -9:
         return "killed from outside, or by the kernel for want of memory; its log says nothing of it"
     return f"not known: no primary error was found; read the end of {log}"
