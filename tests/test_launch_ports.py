@@ -1,6 +1,8 @@
 """Ports of several runs on one host."""
 
+import contextlib
 import os
+import random
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +21,20 @@ def claims(tmp_path: Path) -> Iterator[list[PortClaim]]:
     yield held
     for claim in held:
         claim.release()
+
+
+@pytest.fixture
+def quiet_port() -> int:
+    """A port that is free with its neighbour and the one 100 above, where the system hands out none by itself."""
+    for port in random.sample(range(20_000, 30_000), 1000):
+        with contextlib.ExitStack() as probes:
+            try:
+                for offset in (0, 1, 100):
+                    probes.enter_context(socket.socket()).bind(("127.0.0.1", port + offset))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("no free ports")
 
 
 def config(**changes: Any) -> RLConfig:
@@ -79,26 +95,26 @@ def test_a_port_set_on_a_component_counts_as_the_users(tmp_path: Path, server_po
 
 
 def test_another_launchers_claim_on_a_users_port_is_named(
-    tmp_path: Path, claims: list[PortClaim], free_port: int
+    tmp_path: Path, claims: list[PortClaim], quiet_port: int
 ) -> None:
-    chosen = config(rollout_transport={"port": free_port})
+    chosen = config(rollout_transport={"port": quiet_port})
     claims.append(claim_ports(chosen, directory=tmp_path))
     with pytest.raises(RefusedError, match=f"a launcher that is starting a run \\(process {os.getpid()}"):
         claim_ports(chosen, directory=tmp_path)
 
 
-def test_an_address_that_is_not_the_servers_is_refused(tmp_path: Path, free_port: int) -> None:
+def test_an_address_that_is_not_the_servers_is_refused(tmp_path: Path, quiet_port: int) -> None:
     client = {"base_url": "http://localhost:1/v1"}
-    chosen = config(orchestrator={"model": {"client": client}}, inference={"server": {"port": free_port}})
-    with pytest.raises(RefusedError, match=f"base_url = 'http://localhost:1/v1'.*server.port = {free_port}"):
+    chosen = config(orchestrator={"model": {"client": client}}, inference={"server": {"port": quiet_port}})
+    with pytest.raises(RefusedError, match=f"base_url = 'http://localhost:1/v1'.*server.port = {quiet_port}"):
         claim_ports(chosen, directory=tmp_path)
     admin = {"admin_base_url": ["http://localhost:2"]}
     with pytest.raises(RefusedError, match="admin_base_url"):
         claim_ports(config(orchestrator={"model": {"client": admin}}), directory=tmp_path)
 
 
-def test_an_address_that_agrees_holds_the_port(tmp_path: Path, claims: list[PortClaim], free_port: int) -> None:
-    client = {"base_url": f"http://localhost:{free_port}/v1"}
-    chosen = config(orchestrator={"model": {"client": client}}, inference={"server": {"port": free_port}})
+def test_an_address_that_agrees_holds_the_port(tmp_path: Path, claims: list[PortClaim], quiet_port: int) -> None:
+    client = {"base_url": f"http://localhost:{quiet_port}/v1"}
+    chosen = config(orchestrator={"model": {"client": client}}, inference={"server": {"port": quiet_port}})
     claims.append(claim_ports(chosen, directory=tmp_path))
-    assert claims[0].ports.server == free_port
+    assert claims[0].ports.server == quiet_port
