@@ -214,6 +214,25 @@ def test_a_killed_rank_is_told_by_its_exit_code(tmp_path: Path) -> None:
     assert status_of(run.root, now + 5).findings[0].cause == "trainer: rank 0 (pid 4242) killed by SIGKILL"
 
 
+def test_a_killed_launcher_is_told_in_the_words_of_who_cleaned_up(tmp_path: Path) -> None:
+    run, now = running(tmp_path)
+    for name in ("inference", "train env server reverse-text", "orchestrator", "trainer"):
+        process = run.process(name)
+        process.ended, process.reason = now, "ended after the launcher was killed"
+    reason = "the launcher (process 4241) was killed; its processes were ended"
+    run.write_status(phase=status.FAILED, reason=reason, ended=now)
+    (told,) = status_of(run.root, now + 5).findings
+    assert (told.rule, told.message, told.cause) == ("process.run-failed", f"The run failed: {reason}", reason)
+
+
+def test_a_hold_for_a_policy_that_was_never_sent_names_the_trainer(tmp_path: Path) -> None:
+    run, now = running(tmp_path)
+    run.metrics("orch", 14, now, **{"time/step": 2.0})
+    run.log("orchestrator", (now, "INFO", "Holding batch 15 until inference applies policy v13 (currently v12)"))
+    message = status_of(run.root, now + 100).findings[0].message
+    assert message.endswith("policy v13 (currently v12); the trainer has not sent v13, it is at step 13")
+
+
 def test_an_environment_worker_that_crashed_and_was_replaced_is_not_the_cause(tmp_path: Path) -> None:
     run, now = running(tmp_path)
     run.log("envs/train/reverse-text", (now - 20, "ERROR", "Fatal error in run_server"), *CRASH[:2], "KeyError: 'x'")

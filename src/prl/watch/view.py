@@ -1,5 +1,6 @@
 """What several rules need to know, worked out once from the facts: phase, progress, what the run waits for."""
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
@@ -25,6 +26,8 @@ STALL_FLOOR = 60.0
 
 WORKERS = ("trainer", "orchestrator")
 """Components that end by themselves when the work is done. All others serve until they are told to end."""
+
+_POLICY = re.compile(r"policy v(\d+)")
 
 _ESSENTIAL = (*WORKERS, "inference")
 """Components whose crash ends a run. An environment's log also holds the crashes of workers that are replaced."""
@@ -262,6 +265,14 @@ class View:
             return f"orchestrator waits for inference to apply policy v{newest.version} (applied: v{policy.value})"
         return None
 
+    def _policy_to_come(self, line: str) -> str:
+        """Of a wait for a policy version that was not broadcast yet: who has to make it."""
+        needed, trained = _POLICY.search(line), self.facts.progress.trainer.value
+        sent = self.facts.broadcast.version if self.facts.broadcast is not None else -1
+        if needed is None or trained is None or sent >= int(needed[1]):
+            return ""
+        return f"; the trainer has not sent v{needed[1]}, it is at step {trained + 1}"
+
     @property
     def slow(self) -> bool:
         """Whether nothing advanced for longer than two steps take: before that, waiting is how a run works."""
@@ -275,10 +286,10 @@ class View:
         facts = self.facts
         hold, step = facts.mark("hold"), facts.mark("orchestrator_step")
         if hold is not None and (step is None or step.offset < hold.offset):
-            return f"orchestrator: {hold.text}"
+            return f"orchestrator: {hold.text}{self._policy_to_come(hold.text)}"
         closed, opened = facts.mark("gate_closed"), facts.mark("gate_open")
         if closed is not None and (opened is None or opened.offset < closed.offset):
-            return f"orchestrator: {closed.text}"
+            return f"orchestrator: {closed.text}{self._policy_to_come(closed.text)}"
         wait, trained_line = facts.mark("trainer_wait"), facts.mark("trainer_step")
         if wait is not None and (trained_line is None or trained_line.offset < wait.offset):
             return f"trainer: {wait.text}"

@@ -46,21 +46,19 @@ def run_failed(view: View) -> Finding | None:
             cause=crash.summary,
             action=_RESTART,
         )
-    process = view.culprit
-    how = (
-        f"{process.name} {how_it_ended(process)}"
-        if process is not None
-        else (launcher.reason or "no reason was recorded")
-    )
+    # A process without an exit code was ended by whoever cleaned up; the launcher's own word says why.
+    process = view.culprit if view.culprit is not None and view.culprit.exit_code is not None else None
+    said = launcher.reason or "no reason was recorded"
+    how = f"{process.name} {how_it_ended(process)}" if process is not None else said
     code = f" (launcher's exit code {launcher.exit_code})" if launcher.exit_code is not None else ""
     evidence = [end_evidence(process)] if process is not None else []
-    evidence.append(Evidence(launcher.source, f"phase failed: {launcher.reason or 'no reason'}", time=launcher.ended))
+    evidence.append(Evidence(launcher.source, f"phase failed: {said}", time=launcher.ended))
     return Finding(
         rule="process.run-failed",
         severity=CRITICAL,
         message=f"The run failed{code}: {how}",
         evidence=evidence + _cause_evidence(view),
-        cause=_cause(view, process.log if process is not None else "logs/latest/launcher.log"),
+        cause=_cause(view, process.log) if process is not None else said,
         action=_RESTART,
     )
 
