@@ -155,7 +155,7 @@ def write_golden() -> None:
 
 
 def test_process_shape_is_stable() -> None:
-    # Agents read these names; a golden file would change silently with them.
+    # Programs read these names; an answer written anew would change silently with them.
     assert set(Process.__dataclass_fields__) == {
         "name", "title", "pid", "host", "state", "started", "log", "as_of", "exit_code", "reason", "ended",
     }  # fmt: skip

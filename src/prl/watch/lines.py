@@ -13,7 +13,7 @@ from prl.rundir.locate import RunFiles
 from prl.rundir.logs.reader import LogEntry, LogRead, read_log
 from prl.watch.facts import Log, LogError, Mark, NonFinite
 
-WINDOW = 1024**2
+WINDOW = 512 * 1024
 """Bytes read of the end of each log, less when there are many."""
 BUDGET = 24 * 1024**2
 """Bytes read of all logs together."""

@@ -5,17 +5,19 @@ earlier attempts are left out; a baseline comes from this attempt alone.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
 from prl.rundir.jsonl import Damage
-from prl.rundir.metrics.reader import ORCHESTRATOR, TRAINER, MetricsHistory, Point, parse_row
+from prl.rundir.metrics.reader import ORCHESTRATOR, TRAINER, MetricsHistory, MetricsRow, Point, parse_row
 from prl.watch.facts import Clock, NonFinite, Series
 from prl.watch.numbers import STABILITY_KEYS, wanted
 
-WINDOW = 8 * 1024**2
+WINDOW = 4 * 1024**2
 """Bytes read of the end of the metrics."""
+
+_POLICY_VERSION = "watcher/policy_version"
 
 KEPT_POINTS = 20
 _KEPT_SERIES = 400
@@ -48,7 +50,7 @@ def read_metrics_end(path: Path, source: str, since: float) -> Metrics:
     for raw in rows:
         row = parse_row(raw)
         if row.time is None or row.time >= since:
-            history.add(row)
+            history.add(_slim(row))
     if damage.lines:
         found.unknown.append(
             f"{source}: {damage.lines} unreadable lines, the first at byte {damage.first_offset}: {damage.sample}"
@@ -69,6 +71,12 @@ def read_metrics_end(path: Path, source: str, since: float) -> Metrics:
             if not math.isfinite(point.value)
         ]
     return found
+
+
+def _slim(row: MetricsRow) -> MetricsRow:
+    """The row with the keys that are looked at, or with any one key: that the step exists is progress."""
+    values = {key: value for key, value in row.values.items() if wanted(row.producer, key) or key == _POLICY_VERSION}
+    return replace(row, values=values or dict(list(row.values.items())[:1]))
 
 
 def episodes_clock(traces: Path, source: str, since: float) -> Clock:
@@ -120,7 +128,7 @@ def _step_clock(history: MetricsHistory, producer: str, source: str) -> Clock:
 
 def _version_clock(history: MetricsHistory, source: str) -> Clock:
     """The applied policy version, at the time of the first row that tells of it."""
-    points = history.series(ORCHESTRATOR, "watcher/policy_version")
+    points = history.series(ORCHESTRATOR, _POLICY_VERSION)
     if not points:
         return Clock()
     last = points[-1].value
