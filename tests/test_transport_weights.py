@@ -1,13 +1,17 @@
 """The broadcast handshake between a trainer and an orchestrator, over real files."""
 
 import asyncio
+import errno
 import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from prl.config import WeightBroadcastConfig
-from prl.rundir.broadcasts import list_broadcasts, verify_weights
+from prl.rundir import broadcasts
+from prl.rundir.broadcasts import BroadcastState, list_broadcasts, verify_weights
 from prl.transport.weights import WeightReceiver, WeightSender
 
 
@@ -63,3 +67,60 @@ def test_an_offer_that_was_applied_is_not_offered_again(tmp_path: Path) -> None:
     (tmp_path / "step_2" / ".sender_ready").touch()
     receiver = WeightReceiver(tmp_path, WeightBroadcastConfig())
     assert receiver.offered(2) is None
+
+
+def iter_offers(receiver: WeightReceiver) -> Iterator[BroadcastState]:
+    while True:
+        if offer := receiver.offered(0):
+            yield offer
+        time.sleep(0.001)
+
+
+def full(_: Path) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_is_waited_out(tmp_path: Path) -> None:
+    config = WeightBroadcastConfig(poll_interval=0.001, timeout=20)
+    (tmp_path / "step_1").mkdir()
+    tries = []
+
+    def write_when_there_is_space(path: Path) -> None:
+        tries.append(path)
+        full(path) if len(tries) < 3 else write(path)
+
+    sender = threading.Thread(target=lambda: WeightSender(tmp_path, config).send(1, write_when_there_is_space))
+    sender.start()
+
+    async def receive() -> None:
+        receiver = WeightReceiver(tmp_path, config)
+        offer = await asyncio.to_thread(lambda: next(iter_offers(receiver)))
+        receiver.acknowledge(offer)
+        await receiver.wait_finished(offer)
+
+    asyncio.run(asyncio.wait_for(receive(), 20))
+    sender.join(20)
+    assert len(tries) == 3
+    assert verify_weights(tmp_path / "step_1") == 1
+
+
+@pytest.mark.parametrize(("error", "match"), [(full, "No space left"), (lambda _: 1 / 0, "division")])
+def test_a_disk_that_stays_full_and_other_faults_are_raised(
+    tmp_path: Path, error: Callable[[Path], object], match: str
+) -> None:
+    def write_acknowledged(path: Path) -> None:
+        error(path)
+
+    sender = WeightSender(tmp_path, WeightBroadcastConfig(poll_interval=0.001, timeout=2))
+    offer = tmp_path / "step_1"
+
+    def acknowledge() -> None:
+        while not (offer / broadcasts.SENDER_READY).exists():
+            time.sleep(0.001)
+        (offer / broadcasts.RECEIVER_READY).touch()
+
+    receiver = threading.Thread(target=acknowledge)
+    receiver.start()
+    with pytest.raises((OSError, ArithmeticError), match=match):
+        sender.send(1, write_acknowledged)
+    receiver.join(20)

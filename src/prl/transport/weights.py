@@ -2,11 +2,13 @@
 
 The trainer offers version V and waits for an acknowledgement; the orchestrator acknowledges when it is ready to take
 it; the trainer writes the files and marks them finished; the orchestrator lets the engines load them. Every wait is
-bounded, and says at intervals what it waits for.
+bounded, and says at intervals what it waits for. A full disk is waited out as well: a run that lost its weights to a
+minute without space would lose more than the minute.
 """
 
 import asyncio
 import contextlib
+import errno
 import logging
 import shutil
 import time
@@ -19,6 +21,16 @@ from prl.rundir.broadcasts import BroadcastState, list_broadcasts
 
 logger = logging.getLogger(__name__)
 
+_FULL_DISK_INTERVAL = 0.5
+"""Seconds between two tries to write to a full disk."""
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether ``error`` says that a disk or a quota is full; safetensors reports it as text alone."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return any(text in str(error) for text in ("No space left on device", "code: 28", "Disk quota exceeded"))
+
 
 class WeightSender:
     """The trainer's end, used by rank 0 alone. Blocking."""
@@ -30,18 +42,40 @@ class WeightSender:
     def send(self, version: int, write: Callable[[Path], None]) -> None:
         """Offer ``version``, wait for the receiver, let ``write(path)`` put the files there, and mark them finished.
 
-        Raises TimeoutError (contract's words: ``No receiver joined the broadcast within``) when nobody acknowledges.
+        Raises TimeoutError (contract's words: ``No receiver joined the broadcast within``) when nobody acknowledges,
+        and the write's own error when the disk stays full for ``timeout`` seconds or fails otherwise.
         """
         path = self.directory / f"step_{version}"
         shutil.rmtree(path, ignore_errors=True)
-        path.mkdir(parents=True)
-        (path / broadcasts.SENDER_READY).touch()
+        self._despite_full_disk(path, lambda: self._offer(path))
         self._wait_for_receiver(path)
+        self._despite_full_disk(path, lambda: self._fill(path, version, write))
+        self._prune(version)
+
+    def _offer(self, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+        (path / broadcasts.SENDER_READY).touch()
+
+    def _fill(self, path: Path, version: int, write: Callable[[Path], None]) -> None:
         (path / broadcasts.STARTED).touch()
         write(path)
         broadcasts.write_manifest(path, version)
         (path / broadcasts.FINISHED).touch()
-        self._prune(version)
+
+    def _despite_full_disk(self, path: Path, action: Callable[[], None]) -> None:
+        start = time.monotonic()
+        warn_at = start
+        while True:
+            try:
+                return action()
+            except Exception as error:
+                now = time.monotonic()
+                if not is_disk_full(error) or now - start > self.config.timeout:
+                    raise
+                if now >= warn_at:
+                    logger.error("No space left on device for %s: waiting for space, since %.0fs", path, now - start)
+                    warn_at = now + self.config.warn_interval
+                time.sleep(max(self.config.poll_interval, _FULL_DISK_INTERVAL))
 
     def _wait_for_receiver(self, path: Path) -> None:
         start = time.monotonic()
