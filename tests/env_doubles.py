@@ -196,7 +196,14 @@ class EnvServerProcess:
         self.log_file = directory / "env.log"
         resolved = {"env": env, "name": "test", "address_file": str(self.address_file), "path": str(MODULES), **config}
         (directory / "env.json").write_text(json.dumps(resolved))
-        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1", "VLLM_API_KEY": "s3cret"}
+        # Rollouts of a worker that is killed leave their directories under the home directory.
+        environment = {
+            **os.environ,
+            "HOME": str(directory),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "HF_HUB_OFFLINE": "1",
+            "VLLM_API_KEY": "s3cret",
+        }
         with self.log_file.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "prl.cli.env_server", "@", str(directory / "env.json")],

@@ -21,18 +21,9 @@ from env_doubles import MODULES, FakeEngine, run_body
 from prl.config.envs import ServeConfig
 from prl.envs.harness import ChatHarness, post_over_http
 from prl.envs.seats import resolve_seats
-from prl.envs.tuning import tune
+from prl.envs.tuning import TUNINGS, tune
 from prl.envs.worker import BUNDLED
 from prl.trainer.tiny import byte_tokenizer
-
-ALL = [
-    "remember_default_factories",
-    "ask_engine_over_aiohttp",
-    "call_interception_directly",
-    "remember_harness_classes",
-    "copy_cursors_flat",
-    "collect_garbage_rarely",
-]
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +84,7 @@ def test_an_episode_is_the_same_with_and_without(tmp_path: Path) -> None:
         asked = engine.requests.copy()
         engine.reset()
         env = environment()
-        assert tune(env) == ALL
+        assert tune(env) == list(TUNINGS)
         tuned = episode(env, engine, tmp_path)
 
         assert timeless(tuned) == timeless(plain)
@@ -122,7 +113,7 @@ def test_tuning_twice_is_tuning_once() -> None:
     tune(env)
     before = (_fields.takes_validated_data_argument, train.build_async_openai, loaders.harness_class)
 
-    assert tune(env) == ALL
+    assert tune(env) == list(TUNINGS)
     assert before == (_fields.takes_validated_data_argument, train.build_async_openai, loaders.harness_class)
 
 
@@ -138,6 +129,6 @@ def test_what_is_not_as_expected_is_left_alone(
 
     with caplog.at_level(logging.WARNING):
         assert tune(env) == ["collect_garbage_rarely"]
-    for name in ALL[:-1]:
+    for name in TUNINGS[:-1]:
         assert f"{name} does not apply" in caplog.text
     assert ChatHarness.post is post_over_http

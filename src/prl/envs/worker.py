@@ -125,14 +125,17 @@ class EnvWorker(EnvServer):
         )
 
 
-def load(spec: WorkerSpec, config: EnvServerConfig) -> EnvWorker:
-    """Import the environment and bind. Raises whatever the environment raises, and SeatRefusedError."""
+def load(config: EnvServerConfig, address: str) -> EnvWorker:
+    """Import the environment, tune this process for it and bind ``address``.
+
+    Raises whatever the environment raises, and SeatRefusedError.
+    """
     sys.path[:0] = [str(config.path.resolve())] if config.path is not None else []
     sys.path.append(str(BUNDLED))
     env = resolve_seats(config.env, serve=config.serve, timeout=config.timeout)
     finite.install()
-    worker = EnvWorker(env, spec.address)
-    logger.debug("Environment worker %d: tuned by %s", spec.index, ", ".join(tune(worker.env)))
+    worker = EnvWorker(env, address)
+    logger.debug("Tuned by %s", ", ".join(tune(worker.env)))
     return worker
 
 
@@ -174,12 +177,14 @@ def main() -> int:
     """The process. Returns its exit status: 0, or ``CANNOT_START`` with a traceback in the log."""
     die_with_parent(signal.SIGKILL)
     spec = msgspec.json.decode(sys.stdin.buffer.readline(), type=WorkerSpec)
+    if os.getppid() != spec.parent:
+        return 0  # the broker died while this module was being imported
     config = EnvServerConfig.model_validate_json(spec.config)
     set_process_title(ENV_WORKER.format(index=spec.index))
     setup_logging(config.log.level, json_logging=config.log.json_logging)
     try:
         with contextlib.suppress(asyncio.CancelledError):
-            asyncio.run(serve(load(spec, config), config))
+            asyncio.run(serve(load(config, spec.address), config))
     # verifiers ends a process that lacks a vendor's account with SystemExit.
     except (Exception, SystemExit):
         log_fatal(logger, "run_server")

@@ -45,6 +45,8 @@ class WorkerSpec(msgspec.Struct, frozen=True):
     """What a worker is told on its standard input."""
 
     index: int
+    parent: int
+    """The broker's process id."""
     address: str
     """ZMQ endpoint to bind."""
     config: str
@@ -90,7 +92,8 @@ class WorkerProcess:
             sys.executable, "-P", "-m", "prl.envs.worker", stdin=asyncio.subprocess.PIPE, env=_ONE_THREAD | environment
         )
         assert process.stdin is not None
-        process.stdin.write(msgspec.json.encode(WorkerSpec(index, address, config.model_dump_json())) + b"\n")
+        spec = WorkerSpec(index, os.getpid(), address, config.model_dump_json())
+        process.stdin.write(msgspec.json.encode(spec) + b"\n")
         channel = Channel(context.socket(zmq.DEALER), lambda frames: on_message(index, frames))
         channel.socket.connect(address)
         channel.open()
