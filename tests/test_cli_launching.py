@@ -35,7 +35,7 @@ def test_elsewhere_than_on_a_terminal_there_are_only_lines() -> None:
     assert "\x1b" not in text  # what the trainer printed cannot drive a terminal
     lines = [re.sub(r"^\d\d:\d\d:\d\d ", "", line) for line in text.splitlines() if not line.startswith("---")]
     assert lines == [
-        "   INFO Waiting for the trainer to load the model (3.0s)",
+        "   INFO Waiting for the trainer to load the model, since 3.0s",
         "   INFO Started trainer [link=x]",
         "SUCCESS Step 7 |   1.5s",
     ]

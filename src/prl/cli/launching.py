@@ -96,7 +96,8 @@ class Screen:
         again = time.monotonic() - when >= _SAY_AGAIN_SECONDS
         if (self._last is None and event.what != said) or (again and event.seconds >= _SAY_AGAIN_SECONDS):
             self._said = event.what, time.monotonic()
-            logger.info("Waiting for %s (%s)", event.what, format_duration(event.seconds))
+            since = f", since {format_duration(event.seconds)}" if event.seconds >= 1 else ""
+            logger.info("Waiting for %s%s", event.what, since)
 
     def _numbers(self) -> str:
         if self._last is None:
