@@ -17,7 +17,7 @@ PYTEST_ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 export OMP_NUM_THREADS := 1
 
-.PHONY: help install demo test test-faults lint format bench bench-trl constraints resolve clean
+.PHONY: help install demo test test-faults lint format bench bench-trl docs constraints resolve clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
@@ -59,6 +59,9 @@ bench: install ## the benchmarks of docs/benchmarks.md, but the one against TRL
 
 bench-trl: install ## seconds a step beside TRL, which gets an environment of its own under build/
 	$(BIN)/python benchmarks/vs_trl.py
+
+docs: install ## write docs/configuration.md anew
+	$(BIN)/python tools/config_reference.py
 
 resolve: install ## check that one set of versions still serves all extras together
 	$(BIN)/uv pip compile pyproject.toml --all-extras -c constraints.txt --universal --python-version 3.11 -q -o /dev/null

@@ -1,6 +1,8 @@
 """Documentation and code name the same things: rules, commands and their options."""
 
 import re
+import sys
+import tomllib
 from pathlib import Path
 
 import click
@@ -10,7 +12,8 @@ from prl.cli.main import prl
 from prl.watch.assess import RULE_FAILED
 from prl.watch.rules import RULES
 
-DOCS = Path(__file__).parent.parent / "docs"
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
 
 
 def sections(path: Path) -> dict[str, str]:
@@ -46,3 +49,31 @@ def test_every_option_is_documented_and_no_other(name: str) -> None:
     command = commands()[name]
     known = {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
     assert set(re.findall(r"^- `(--[a-z-]+)", text, flags=re.M)) == known
+
+
+def test_every_script_is_documented_and_no_other() -> None:
+    scripts = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]) - {"prl"}
+    table = re.findall(r"^\| `([a-z-]+) @", (DOCS / "commands.md").read_text(), flags=re.M)
+    assert set(table) == scripts
+
+
+def test_every_configuration_key_is_documented() -> None:
+    """`make docs` writes the page; it was forgotten when this fails."""
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        import config_reference
+    finally:
+        sys.path.pop(0)
+    assert (DOCS / "configuration.md").read_text() == config_reference.page()
+
+
+def test_every_route_is_documented_and_no_other() -> None:
+    from unittest.mock import Mock
+
+    from prl.inference.data_plane import DataPlane
+    from prl.inference.engine_plane import EnginePlane
+
+    data, engine = DataPlane(Mock(), Mock()).routes(), EnginePlane(Mock(), Mock(), "model", ()).routes()
+    served = {(f"{r.method} {r.path}", "both") for r in data} | {(f"{r.method} {r.path}", "engine") for r in engine}
+    text = (DOCS / "inference.md").read_text()
+    assert set(re.findall(r"^\| `((?:GET|POST) [^`]+)` \| (both|engine) ", text, flags=re.M)) == served
