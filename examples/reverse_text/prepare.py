@@ -40,8 +40,11 @@ def conversation(rng: random.Random) -> dict[str, list[dict[str, str]]]:
 
 
 def prepare(directory: Path, seed: int) -> None:
+    from transformers.utils.logging import disable_progress_bar
+
     from prl.trainer.tiny import make_tiny_model
 
+    disable_progress_bar()
     directory.mkdir(parents=True, exist_ok=True)
     make_tiny_model(directory / "base", seed=seed)
     rng = random.Random(10_000 + seed)
