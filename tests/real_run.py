@@ -70,7 +70,7 @@ def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 class Run:
     """``rl @ config`` as a child of the test, in a session of its own as from a terminal."""
 
-    def __init__(self, config: Path, *args: str) -> None:
+    def __init__(self, config: Path, *args: str, cwd: Path | None = None) -> None:
         values = json.loads(config.read_text())
         self.layout = RunLayout(Path(values["output_dir"]) / values["run"]["name"])
         self.output = config.with_suffix(f".{time.monotonic_ns()}.out")
@@ -81,6 +81,7 @@ class Run:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env={**environment, "OMP_NUM_THREADS": "1"},
+                cwd=cwd,
                 start_new_session=True,
             )
         self.seen: set[psutil.Process] = set()
@@ -151,9 +152,9 @@ class Run:
 
 
 @contextmanager
-def running(config: Path, *args: str) -> Iterator[Run]:
+def running(config: Path, *args: str, cwd: Path | None = None) -> Iterator[Run]:
     """A run that is killed with all its processes when the test is over, however that ends."""
-    run = Run(config, *args)
+    run = Run(config, *args, cwd=cwd)
     try:
         yield run
     finally:

@@ -4,6 +4,7 @@ Two ranks, two environments (one of several turns), a checkpoint on the way.
 """
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from prl.rundir.metrics.reader import MetricsHistory, read_metrics
 from prl.trainer.tiny import make_tiny_model
 from real_run import Run, configuration, running
 
+ROOT = Path(__file__).parent.parent
 STEPS = 4
 SOURCES = [
     {"env": {"taskset": {"id": "reverse-text"}}, "timeout": 30, "serve": {"interval": 0.5}},
@@ -219,7 +221,14 @@ def test_the_verdict_of_a_finished_run_is_healthy_and_goes_into_status_md(run: R
         assert part in text
 
 
-def test_without_the_file_monitor_nothing_is_left_behind(tmp_path: Path, model: Path) -> None:
-    with running(configuration(tmp_path, model, max_steps=1, ckpt=None), "--no-monitors.file") as run:
+def test_the_readmes_own_environment_trains_and_leaves_nothing_without_the_file_monitor(
+    tmp_path: Path, model: Path
+) -> None:
+    """The README's line for ``examples/my_env.py``, and ``--no-monitors.file`` in the same run."""
+    readme = (ROOT / "README.md").read_text()
+    (source,) = re.findall(r"--orchestrator\.train\.source '(\[.*my-env.*\])'", readme)
+    config = configuration(tmp_path, model, max_steps=1, ckpt=None)
+    with running(config, "--no-monitors.file", "--orchestrator.train.source", source, cwd=ROOT) as run:
         assert run.end() == 0, run.text[-4000:]
+    assert (run.layout.attempt_logs(1) / "envs/train/my-env.log").exists()
     assert not (run.layout.root / "monitors").exists()
