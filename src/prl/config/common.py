@@ -26,7 +26,9 @@ class LogConfig(BaseConfig):
     """Console lines of a component."""
 
     level: LogLevel = Field(default_factory=default_log_level, validate_default=True)
+    """The lowest level that is printed."""
     json_logging: bool = False
+    """One JSON object a line instead of text."""
 
 
 class FileMonitorConfig(BaseConfig):
@@ -58,6 +60,7 @@ class MonitorsConfig(BaseConfig):
     """Where metrics and episodes go. ``--no-monitors.file`` leaves nothing behind."""
 
     file: FileMonitorConfig | None = FileMonitorConfig()
+    """The run's own record, below ``monitors/file/``."""
 
 
 class CkptConfig(BaseConfig):
@@ -77,6 +80,7 @@ class ResumeConfig(BaseConfig):
     """From where a run goes on. An empty table: the newest complete checkpoint of this run directory."""
 
     step: int | None = Field(None, ge=1)
+    """A step of this run."""
     dir: Path | None = None
     """A ``step_N`` directory of another run, to fork from."""
 
@@ -106,6 +110,7 @@ class RolloutTransportConfig(BaseConfig):
 
     type: Literal["zmq"] = "zmq"
     host: str = "localhost"
+    """Where the orchestrator listens, as the trainer reaches it."""
     port: int = Field(5555, ge=1, le=65534)
     """PUB socket of batches; the READY signals of ranks arrive at ``port + 1``."""
     hwm: int = Field(10, ge=1)

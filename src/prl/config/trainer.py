@@ -31,15 +31,21 @@ class IPOLossConfig(BaseConfig):
     eps: float = Field(0.3, gt=0)
     """Largest difference of probabilities."""
     max_importance_ratio: float = Field(1e4, gt=0)
+    """The importance ratio counts at most this much; its gradient is not capped."""
     adv_tau: float = Field(1.0, gt=0)
+    """Factor on the advantages."""
 
 
 class AdamWConfig(BaseConfig):
     type: Literal["adamw"] = "adamw"
     lr: float = Field(1e-6, gt=0)
+    """Learning rate."""
     betas1: float = Field(0.9, ge=0, lt=1)
+    """Decay of the mean of gradients."""
     betas2: float = Field(0.999, ge=0, lt=1)
+    """Decay of the mean of squared gradients."""
     weight_decay: float = Field(0.0, ge=0)
+    """Decoupled weight decay."""
     max_norm: float | None = Field(1.0, gt=0)
     """Gradients are clipped to this L2 norm. None: not clipped, and ``optim/grad_norm`` is absent."""
 
@@ -53,8 +59,11 @@ class LinearSchedulerConfig(BaseConfig):
 
     type: Literal["linear"] = "linear"
     warmup_steps: int = Field(10, ge=0)
+    """Steps over which the learning rate rises from 0."""
     decay_steps: int = Field(10, ge=0)
+    """Last steps, over which it falls. Without ``max_steps`` there are none."""
     min_lr: float = Field(0.0, ge=0)
+    """Where it ends."""
 
 
 class CosineSchedulerConfig(BaseConfig):
@@ -62,7 +71,9 @@ class CosineSchedulerConfig(BaseConfig):
 
     type: Literal["cosine"] = "cosine"
     warmup_steps: int = Field(10, ge=0)
+    """Steps over which the learning rate rises from 0."""
     min_lr: float = Field(0.0, ge=0)
+    """Where it ends."""
 
 
 SchedulerConfig = Annotated[
@@ -85,7 +96,9 @@ class TrainerConfig(BaseConfig):
     optim: AdamWConfig = AdamWConfig()
     scheduler: SchedulerConfig = ConstantSchedulerConfig()
     max_steps: int | None = Field(None, ge=1)
+    """Steps to train. None: for ever."""
     seed: int = 0
+    """Seed of torch."""
     weight_broadcast: WeightBroadcastConfig = WeightBroadcastConfig()
     rollout_transport: RolloutTransportConfig = RolloutTransportConfig()
     batch_timeout: float = Field(3600.0, gt=0)
@@ -96,4 +109,5 @@ class TrainerConfig(BaseConfig):
     ckpt: CkptConfig | None = None
     resume: ResumeConfig | None = None
     dist_timeout_seconds: int = Field(3600, ge=1)
+    """Seconds a collective operation may take."""
     log: TrainerLogConfig = TrainerLogConfig()
