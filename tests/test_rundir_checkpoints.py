@@ -1,5 +1,7 @@
 """Checkpoints are complete or absent, whoever finishes last and wherever a writer dies."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,29 @@ def test_a_step_appears_with_its_second_half(tmp_path: Path, order: tuple[str, s
     assert write_half(tmp_path, 5, order[1])
     assert ck.complete_steps(tmp_path) == [5]
     assert [p.name for p in tmp_path.iterdir()] == ["step_5"]
+
+
+def test_two_writers_that_finish_at_the_same_moment_lose_nothing(tmp_path: Path) -> None:
+    steps, together = range(300), threading.Barrier(2)
+
+    def write_all(half: str) -> list[bool]:
+        completed = []
+        for step in steps:
+            together.wait(20)
+            completed.append(write_half(tmp_path, step, half))
+        return completed
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(write_all, ck.HALVES)
+    assert ck.complete_steps(tmp_path) == list(steps)
+    assert all(one != other for one, other in zip(first, second, strict=True))
+
+
+def test_a_checkpoint_whose_writer_died_before_its_last_rename_is_discarded(tmp_path: Path) -> None:
+    (tmp_path / "step_5.whole.tmp" / "trainer").mkdir(parents=True)
+    (tmp_path / "notes.tmp").mkdir()
+    ck.discard_unfinished(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.tmp"]
 
 
 def test_a_half_that_was_begun_but_not_published_does_not_count(tmp_path: Path) -> None:

@@ -38,12 +38,15 @@ def publish_half(checkpoints: Path, step: int, half: str, halves: Sequence[str] 
     (staging / f"{half}.tmp").rename(staging / half)
     if not all((staging / name / _MARKS[name]).exists() for name in halves):
         return False
-    target = checkpoints / f"step_{step}"
-    shutil.rmtree(target, ignore_errors=True)
+    # Whoever gets to move the staging directory away is the one that completes; only then may an older one go.
+    whole = checkpoints / f"step_{step}.whole.tmp"
     try:
-        staging.rename(target)
+        staging.rename(whole)
     except FileNotFoundError:  # the other half's writer came at the same moment and was first
         return False
+    target = checkpoints / f"step_{step}"
+    shutil.rmtree(target, ignore_errors=True)
+    whole.rename(target)
     return True
 
 
@@ -74,7 +77,7 @@ def discard_unfinished(checkpoints: Path) -> None:
     """Remove what processes that are gone left half written. Only for a launcher before it starts anything."""
     with contextlib.suppress(OSError):
         for path in list(checkpoints.iterdir()):
-            if path.suffix == ".tmp" and numbered(path.stem, "step_") is not None:
+            if path.suffix == ".tmp" and numbered(path.name.partition(".")[0], "step_") is not None:
                 shutil.rmtree(path, ignore_errors=True)
 
 
