@@ -45,3 +45,9 @@ def test_masked(text: str, masked: str) -> None:
 )
 def test_left_alone(text: str) -> None:
     assert mask_secrets(text) == text
+
+
+def test_a_long_line_without_a_word_is_no_work() -> None:
+    """Tried at every dash, a rule of this length would take minutes."""
+    assert mask_secrets("-" * 20_000) == "-" * 20_000
+    assert mask_secrets("--a" * 7_000) == "--a" * 7_000

@@ -17,7 +17,8 @@ _SECRET_NAME = (
 _VALUE = r"(?!\*\*\*|(?:[-+]?[\d.]+(?:e[-+]?\d+)?|true|false|none|null)(?:[\s\"',;&)\]}]|$))[^\s\"',;&)\]}]+"
 
 _NAMED = re.compile(rf"(?i)(?<![\w.-])({_SECRET_NAME}[\"']?\s*[=:]\s*[\"']?)(?!bearer\b|basic\b){_VALUE}")
-_FLAG = re.compile(rf"(?i)(--{_SECRET_NAME}[ =]+[\"']?)(?!--){_VALUE}")
+# Only where a word begins, as above: within a long rule of dashes every dash would be tried as a beginning.
+_FLAG = re.compile(rf"(?i)(?<![\w.-])(--{_SECRET_NAME}[ =]+[\"']?)(?!--){_VALUE}")
 _HEADER = re.compile(
     r"(?i)(\bauthorization[\"']?\s*[=:]\s*[\"']?(?:(?:bearer|basic|token)\s+)?)(?!\*\*\*|(?:bearer|basic|token)\s)[^\s\"',;]+"
 )
