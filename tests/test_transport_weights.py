@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -42,6 +43,32 @@ def test_versions_arrive_whole_and_old_ones_go(tmp_path: Path) -> None:
     assert asyncio.run(asyncio.wait_for(receive(), 20)) == [0, 1, 2, 3]
     thread.join(20)
     assert [state.version for state in list_broadcasts(tmp_path)] == [2, 3]
+
+
+def test_what_an_earlier_attempt_left_never_looks_like_an_offer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A directory is deleted file by file. Whoever looks meanwhile must not find it without its acknowledgement."""
+    config = WeightBroadcastConfig(poll_interval=0.001, timeout=20)
+    receiver = WeightReceiver(tmp_path, config)
+    (tmp_path / "step_4").mkdir()
+    for marker in (".sender_ready", ".receiver_ready", ".started", ".finished"):
+        (tmp_path / "step_4" / marker).touch()
+    offers = []
+    remove = shutil.rmtree
+
+    def slowly(path: Path, **options: bool) -> None:
+        (path / ".receiver_ready").unlink(missing_ok=True)
+        offers.append(receiver.open_offer(4))
+        remove(path, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", slowly)
+    sender = WeightSender(tmp_path, WeightBroadcastConfig(timeout=0.05, poll_interval=0.005))
+    with pytest.raises(TimeoutError):
+        sender.send(4, write)
+    assert offers == [None] * len(offers) != []
+    assert [path.name for path in tmp_path.iterdir()] == ["step_4"]
+    assert receiver.open_offer(4) is not None
 
 
 def test_a_sender_gives_up_naming_what_it_waited_for(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ class WeightSender:
         and the write's own error when the disk stays full for ``timeout`` seconds or fails otherwise.
         """
         path = self.directory / f"step_{version}"
-        shutil.rmtree(path, ignore_errors=True)
+        self._remove(path)
         self._despite_full_disk(path, lambda: self._offer(path))
         self._wait_for_receiver(path)
         self._despite_full_disk(path, lambda: self._fill(path, version, write))
@@ -96,7 +96,15 @@ class WeightSender:
     def _prune(self, newest: int) -> None:
         for state in list_broadcasts(self.directory):
             if state.version <= newest - self.config.keep:
-                shutil.rmtree(state.path, ignore_errors=True)
+                self._remove(state.path)
+
+    def _remove(self, path: Path) -> None:
+        """Remove a version as a whole: one that lost its markers file by file would look like a fresh offer between."""
+        removed = path.with_name(f".{path.name}.removed")
+        shutil.rmtree(removed, ignore_errors=True)  # what a sender that was killed left
+        with contextlib.suppress(FileNotFoundError):
+            path.rename(removed)
+        shutil.rmtree(removed, ignore_errors=True)
 
 
 class WeightReceiver:
