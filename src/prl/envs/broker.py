@@ -113,8 +113,10 @@ class EnvBroker:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await asyncio.gather(*(slot.worker.stop() for slot in self._slots if slot.worker is not None))
+            # First of all: a client learns at once that its server is gone, and workers are given nothing new.
             self._frontend.close()
+            self._waiting.clear()
+            await asyncio.gather(*(slot.worker.stop() for slot in self._slots if slot.worker is not None))
             self._context.term()
             logger.info("EnvServerPool down: address=%s", self.address)
 

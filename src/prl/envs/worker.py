@@ -40,6 +40,9 @@ BUNDLED = Path(__file__).parent / "bundled"
 FLUSH_DELAY = 0.02
 """Seconds that changes of a trace wait for others, so that they share a delta. Gain: 0.5 ms CPU per episode."""
 
+ABORT_TIMEOUT = 3.0
+"""Seconds that cancelled episodes have to clean up. The broker kills a worker that takes much longer."""
+
 logger = logging.getLogger("prl.envs.worker")
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
@@ -105,6 +108,17 @@ class EnvWorker(EnvServer):
             raise UnendingTasksetError(f"{type(taskset).__name__} is INFINITE; bound it in its own configuration")
         return list(taskset)
 
+    async def abort(self) -> None:
+        """Cancel what is being played and wait until each run was answered, while it still can be.
+
+        verifiers closes the socket first, on which every cancelled run then fails, and waits for those it left behind.
+        """
+        running = list(self._running.values())
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running, timeout=ABORT_TIMEOUT)
+
     async def _run(self, req: RunRequest, client_id: bytes, request_id: bytes) -> RunResponse:
         ctx = self._context(req.client, req.model, req.sampling)
         (slot,) = self.env.slots(self._build_task(req.task_data))
@@ -143,17 +157,26 @@ async def serve(worker: EnvWorker, config: EnvServerConfig) -> None:
     """Serve until SIGTERM or the end of standard input."""
     loop = asyncio.get_running_loop()
     serving = asyncio.create_task(worker.run())
-    loop.add_signal_handler(signal.SIGTERM, serving.cancel)
+    told = asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, told.set)
     # A terminal sends Ctrl-C to every process of the run; the broker is the one that decides what it means.
     loop.add_signal_handler(signal.SIGINT, lambda: None)
-    loop.add_reader(sys.stdin.fileno(), lambda: os.read(sys.stdin.fileno(), 4096) or serving.cancel())
-    background = [asyncio.create_task(worker.probe.run()), asyncio.create_task(warm(config))]
+    loop.add_reader(sys.stdin.fileno(), lambda: os.read(sys.stdin.fileno(), 4096) or told.set())
+    background = [
+        asyncio.create_task(part) for part in (worker.probe.run(), warm(config), _end_when(told, worker, serving))
+    ]
     try:
         await serving
     finally:
         for task in background:
             task.cancel()
         await asyncio.gather(*background, return_exceptions=True)
+
+
+async def _end_when(told: asyncio.Event, worker: EnvWorker, serving: "asyncio.Task[None]") -> None:
+    await told.wait()
+    await worker.abort()
+    serving.cancel()
 
 
 async def warm(config: EnvServerConfig) -> None:
