@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from prl.config import USAGE_EXIT, EnvServerConfig, RLConfig, SFTConfig, load_config
+from prl.config import USAGE_EXIT, CkptConfig, EnvServerConfig, RLConfig, SFTConfig, checkpoint_root, load_config
 
 SOURCE = {"env": {"taskset": {"id": "word-game"}}}
 BASE = """
@@ -140,6 +140,17 @@ def test_supervised_runs_refuse_a_resume_beyond_the_end(tmp_path: Path) -> None:
     values: dict[str, Any] = {"data": {"path": tmp_path / "d.jsonl"}, "max_steps": 5, "resume": {"step": 5}}
     with pytest.raises(ValidationError, match=r"resume\.step = 5 with max_steps = 5"):
         SFTConfig.model_validate(values)
+
+
+def test_supervised_runs_refuse_what_the_launcher_sets_itself(tmp_path: Path) -> None:
+    values: dict[str, Any] = {"data": {"path": tmp_path / "d.jsonl"}, "env_vars": {"PRL_RUN_NAME": "x"}}
+    with pytest.raises(ValidationError, match="PRL_RUN_NAME"):
+        SFTConfig.model_validate(values)
+
+
+def test_checkpoints_lie_where_they_were_asked_to(tmp_path: Path) -> None:
+    assert checkpoint_root(None, tmp_path) == tmp_path / "checkpoints"
+    assert checkpoint_root(CkptConfig(output_dir=tmp_path / "big"), tmp_path) == tmp_path / "big" / "checkpoints"
 
 
 @pytest.mark.parametrize("path", sorted(Path(__file__).parent.parent.glob("examples/*/*.toml")), ids=str)

@@ -9,7 +9,7 @@ import torch
 from prl.config import CkptConfig, ResumeConfig
 from prl.config.trainer import AdamWConfig, LinearSchedulerConfig
 from prl.rundir.checkpoints import HALVES, TRAINER, complete_steps
-from prl.trainer.checkpoint import Checkpoints, ResumeError, checkpoint_root, start_or_resume
+from prl.trainer.checkpoint import Checkpoints, ResumeError, start_or_resume
 from prl.trainer.learner import Learner, Progress
 from prl.trainer.model import pack_tokens
 from prl.trainer.parallel import World
@@ -132,8 +132,3 @@ def test_a_finished_training_is_refused(model: Path, tmp_path: Path) -> None:
     with pytest.raises(ResumeError, match=r"nothing is left to train: .*at step 5 and max_steps = 5"):
         start_or_resume(some, ResumeConfig(), 5)
     assert start_or_resume(some, ResumeConfig(), 6).step == 5
-
-
-def test_checkpoints_lie_where_they_were_asked_to(tmp_path: Path) -> None:
-    assert checkpoint_root(None, tmp_path) == tmp_path / "checkpoints"
-    assert checkpoint_root(CkptConfig(output_dir=tmp_path / "big"), tmp_path) == tmp_path / "big" / "checkpoints"

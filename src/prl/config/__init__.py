@@ -13,12 +13,14 @@ from prl.config.common import (
     ResumeConfig,
     RolloutTransportConfig,
     WeightBroadcastConfig,
+    checkpoint_root,
 )
 from prl.config.envs import EnvServerConfig, ServeConfig, TrainSourceConfig
 from prl.config.inference import InferenceConfig
 from prl.config.load import USAGE_EXIT, load_config
 from prl.config.orchestrator import OrchestratorConfig, SamplingConfig
-from prl.config.rl import DeploymentConfig, RLConfig, RunConfig
+from prl.config.rl import DeploymentConfig, RLConfig
+from prl.config.run import LaunchConfig, RunConfig
 from prl.config.sft import SFTConfig
 from prl.config.trainer import TrainerConfig
 
@@ -29,6 +31,7 @@ __all__ = [
     "EnvServerConfig",
     "FileMonitorConfig",
     "InferenceConfig",
+    "LaunchConfig",
     "LogConfig",
     "ModelConfig",
     "MonitorsConfig",
@@ -43,5 +46,6 @@ __all__ = [
     "TrainSourceConfig",
     "TrainerConfig",
     "WeightBroadcastConfig",
+    "checkpoint_root",
     "load_config",
 ]

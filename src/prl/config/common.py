@@ -7,6 +7,8 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 from pydantic_config import BaseConfig
 
+from prl.rundir.layout import RunLayout
+
 LogLevel = Literal["debug", "info", "success", "warning", "error"]
 
 
@@ -74,6 +76,11 @@ class CkptConfig(BaseConfig):
     """Keep this many newest checkpoints. None: all."""
     keep_interval: int | None = Field(None, ge=1)
     """Also keep checkpoints whose step is a multiple of this."""
+
+
+def checkpoint_root(ckpt: CkptConfig | None, run_dir: Path) -> Path:
+    """Where ``step_N`` directories lie: ``checkpoints/`` below ``ckpt.output_dir``, else below the run directory."""
+    return RunLayout((ckpt.output_dir if ckpt else None) or run_dir).checkpoints
 
 
 class ResumeConfig(BaseConfig):

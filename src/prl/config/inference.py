@@ -24,6 +24,8 @@ class EngineConfig(BaseConfig):
     """Requests decoded together: the slots of the KV cache."""
     max_waiting: int = Field(4096, ge=0)
     """Requests that may wait for a slot. Beyond that a request is answered 503."""
+    gather_interval: float = Field(0.02, ge=0, le=1)
+    """Seconds that a request waits for others to start with, while several are in flight. 0: none."""
     num_threads: int = Field(1, ge=1)
     """Torch threads. More than one collapses when the cores are shared with the trainer."""
     dtype: Literal["float32"] = "float32"

@@ -4,34 +4,16 @@ Values given once at the top (``max_steps``, ``seq_len``, ``model``, ``ckpt``, `
 ``log``) fill the components; a component that was given another value is a contradiction and refused.
 """
 
-import os
-from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 from pydantic_config import BaseConfig
 
-from prl.config.common import (
-    CkptConfig,
-    LogConfig,
-    ModelConfig,
-    MonitorsConfig,
-    ResumeConfig,
-    RolloutTransportConfig,
-    WeightBroadcastConfig,
-)
+from prl.config.common import RolloutTransportConfig, WeightBroadcastConfig
 from prl.config.inference import InferenceConfig
 from prl.config.orchestrator import OrchestratorConfig
+from prl.config.run import LaunchConfig
 from prl.config.trainer import TrainerConfig
-
-PROTECTED_ENV_VARS = frozenset({"CUDA_VISIBLE_DEVICES", "PRL_RUN_ID", "PRL_RUN_NAME"})
-
-
-class RunConfig(BaseConfig):
-    name: str | None = None
-    """Default: ``<envs>--<model>--<8 hex digits>``."""
-    dir: str | None = None
-    """Directory below ``output_dir``. Default: the name."""
 
 
 class DeploymentConfig(BaseConfig):
@@ -41,42 +23,17 @@ class DeploymentConfig(BaseConfig):
     num_infer_gpus: int = Field(1, ge=1, le=1)
 
 
-def default_output_dir() -> Path:
-    return Path(os.environ.get("PRL_OUTPUT_DIR") or "outputs")
-
-
-class RLConfig(BaseConfig):
+class RLConfig(LaunchConfig):
     """Configuration of ``rl``."""
 
-    run: RunConfig = RunConfig()
-    output_dir: Path = Field(default_factory=default_output_dir)
-    clean: bool = False
-    """Remove what an earlier run left in the run directory first."""
-    dry_run: bool = False
     max_steps: int | None = Field(None, ge=1)
     seq_len: int | None = Field(None, ge=8)
-    model: ModelConfig = ModelConfig()
     orchestrator: OrchestratorConfig
     trainer: TrainerConfig = TrainerConfig()
     inference: InferenceConfig = InferenceConfig()
-    env_vars: dict[str, str] = Field(default_factory=dict)
-    log: LogConfig = LogConfig()
-    ckpt: CkptConfig | None = None
-    resume: ResumeConfig | None = None
-    monitors: MonitorsConfig = MonitorsConfig()
     weight_broadcast: WeightBroadcastConfig = WeightBroadcastConfig()
     rollout_transport: RolloutTransportConfig = RolloutTransportConfig()
     deployment: DeploymentConfig = DeploymentConfig()
-    shutdown_timeout: float = Field(60.0, gt=0)
-    """Seconds a process may take to end after SIGTERM before it is killed."""
-
-    @property
-    def run_dir(self) -> Path:
-        """The run directory; the run must have been named."""
-        name = self.run.dir or self.run.name
-        if name is None:
-            raise ValueError("the run has no name yet")
-        return self.output_dir / name
 
     @model_validator(mode="after")
     def _share(self) -> Self:
@@ -104,15 +61,7 @@ class RLConfig(BaseConfig):
             )
         if self.trainer.scheduler.type == "cosine" and self.max_steps is None:
             raise ValueError("trainer.scheduler.type = 'cosine': needs max_steps")
-        step = self.resume.step if self.resume else None
-        if step is not None and self.max_steps is not None and step >= self.max_steps:
-            raise ValueError(
-                f"resume.step = {step} with max_steps = {self.max_steps}: nothing is left to train; "
-                "resume an earlier step or raise max_steps"
-            )
-        protected = PROTECTED_ENV_VARS & set(self.env_vars)
-        if protected:
-            raise ValueError(f"env_vars = {sorted(protected)}: these are set by the launcher")
+        self.refuse_finished(self.max_steps)
         self._one_use_per_port()
         return self
 

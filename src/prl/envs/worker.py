@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,9 @@ from prl.transport import env_wire
 BUNDLED = Path(__file__).parent / "bundled"
 """Environments that come with this package. Last on the import path, so that installed ones of the same name win."""
 
-FLUSH_DELAY = 0.02
-"""Seconds that changes of a trace wait for others, so that they share a delta. Gain: 0.5 ms CPU per episode."""
+FLUSH_DELAY = 0.25
+"""Seconds that changes of a trace wait for others, so that they share a delta. The monitor writes rollouts in flight
+every 0.5 s, so a shorter delay shows nothing sooner. Against 0.02: 1.0 ms CPU less per episode in a busy run."""
 
 ABORT_TIMEOUT = 3.0
 """Seconds that cancelled episodes have to clean up. The broker kills a worker that takes much longer."""
@@ -161,7 +163,7 @@ async def serve(worker: EnvWorker, config: EnvServerConfig) -> None:
     loop.add_signal_handler(signal.SIGTERM, told.set)
     # A terminal sends Ctrl-C to every process of the run; the broker is the one that decides what it means.
     loop.add_signal_handler(signal.SIGINT, lambda: None)
-    loop.add_reader(sys.stdin.fileno(), lambda: os.read(sys.stdin.fileno(), 4096) or told.set())
+    loop.add_reader(sys.stdin.fileno(), _at_end_of_input, told.set)
     background = [
         asyncio.create_task(part) for part in (worker.probe.run(), warm(config), _end_when(told, worker, serving))
     ]
@@ -171,6 +173,11 @@ async def serve(worker: EnvWorker, config: EnvServerConfig) -> None:
         for task in background:
             task.cancel()
         await asyncio.gather(*background, return_exceptions=True)
+
+
+def _at_end_of_input(act: Callable[[], None]) -> None:
+    if not os.read(sys.stdin.fileno(), 4096):
+        act()
 
 
 async def _end_when(told: asyncio.Event, worker: EnvWorker, serving: "asyncio.Task[None]") -> None:

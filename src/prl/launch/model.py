@@ -9,18 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from prl.launch.exits import CONFIGURATION, RefusedError
+from prl.rundir.layout import TOKENIZER_FILES
 
-TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "chat_template.jinja",
-    "chat_template.json",
-    "tokenizer.model",
-    "vocab.json",
-    "merges.txt",
-)
 _VOCABULARIES = ("tokenizer.json", "tokenizer.model", "vocab.json")
 _INDEX = "model.safetensors.index.json"
 

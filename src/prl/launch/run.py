@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 from pydantic import BaseModel
 
-from prl.config import LogConfig, RLConfig, SFTConfig
+from prl.config import LogConfig, RLConfig, SFTConfig, checkpoint_root
 from prl.launch.components import Component, Identity, Programs, rl_components, sft_components
 from prl.launch.directory import (
     check_directory,
@@ -129,7 +129,7 @@ class _Launch:
         layout = RunLayout((config.output_dir / run.dir).absolute())
         model = resolve_model(config.model.name)
         removing = check_directory(layout, config.output_dir, resuming=going_on, clean=config.clean)
-        checkpoints = self._checkpoint_root(layout)
+        checkpoints = checkpoint_root(config.ckpt, layout.root).absolute()
         if not going_on and not checkpoints.is_relative_to(layout.root):
             refuse_foreign_checkpoints(checkpoints)
         halves = HALVES if self.kind == "rl" else (TRAINER,)
@@ -239,10 +239,6 @@ class _Launch:
         if moved:
             where = checkpoints / f"abandoned.attempt_{decided.attempt.number}"
             logger.warning("Checkpoints of later steps %s were moved to %s", moved, where)
-
-    def _checkpoint_root(self, layout: RunLayout) -> Path:
-        ckpt = self.config.ckpt
-        return (ckpt.output_dir.absolute() if ckpt and ckpt.output_dir else layout.root) / "checkpoints"
 
 
 @contextlib.contextmanager

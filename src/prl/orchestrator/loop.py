@@ -16,6 +16,7 @@ import logging
 import time
 from typing import NoReturn
 
+from prl.config.common import checkpoint_root
 from prl.config.orchestrator import OrchestratorConfig
 from prl.monitors.base import Monitor
 from prl.orchestrator import console
@@ -25,7 +26,7 @@ from prl.orchestrator.engine_metrics import EngineMetrics
 from prl.orchestrator.engines import EnginePool
 from prl.orchestrator.gates import Gates
 from prl.orchestrator.lag import LoopLag
-from prl.orchestrator.progress import Progress, checkpoint_root, find_resume, load_progress, save_progress
+from prl.orchestrator.progress import Progress, find_resume, load_progress, save_progress
 from prl.orchestrator.requests import RequestBuilder
 from prl.orchestrator.shipping import annotations, pack_batch, progress_metrics
 from prl.orchestrator.sources import SourcePool
@@ -224,7 +225,8 @@ class Orchestrator:
         start = time.monotonic()
         logger.info("Saving %scheckpoint at step %d", "final " if final else "", step)
         try:
-            save_progress(checkpoint_root(self._config), self._progress, self._pool, self._requests)
+            root = checkpoint_root(ckpt, self._config.output_dir)
+            save_progress(root, self._progress, self._pool, self._requests)
         except OSError as error:
             logger.error("The orchestrator's half of the checkpoint at step %d could not be saved: %s", step, error)
         return time.monotonic() - start

@@ -10,11 +10,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from prl.config.common import checkpoint_root
 from prl.config.orchestrator import OrchestratorConfig
 from prl.orchestrator.requests import RequestBuilder
 from prl.orchestrator.sources import SourcePool
 from prl.rundir import checkpoints
-from prl.rundir.layout import RunLayout, step_number
+from prl.rundir.layout import step_number
 from prl.rundir.torch_zip import load_plain, save_plain
 
 logger = logging.getLogger(__name__)
@@ -34,12 +35,6 @@ class Progress:
     """Groups that ended."""
 
 
-def checkpoint_root(config: OrchestratorConfig) -> Path:
-    """Where ``step_N`` directories lie: below ``ckpt.output_dir``, else below the run directory."""
-    other = config.ckpt.output_dir if config.ckpt else None
-    return RunLayout(other or config.output_dir).checkpoints
-
-
 def save_progress(root: Path, progress: Progress, pool: SourcePool, requests: RequestBuilder) -> None:
     """Write and publish this half of the checkpoint of ``progress.step``. Raises OSError."""
     state = {"progress": asdict(progress), "train": pool.state(), "requests": requests.count}
@@ -56,7 +51,7 @@ def find_resume(config: OrchestratorConfig) -> Path | None:
     """
     if config.resume is None:
         return None
-    root = checkpoint_root(config)
+    root = checkpoint_root(config.ckpt, config.output_dir)
     if config.resume.dir is not None:
         directory = config.resume.dir
     elif config.resume.step is not None:

@@ -18,6 +18,19 @@ The tree, with the names a reader of the contract expects::
 from dataclasses import dataclass
 from pathlib import Path
 
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+    "tokenizer.model",
+    "chat_template.jinja",
+    "chat_template.json",
+)
+"""What a tokenizer consists of, of which a model has some: copied to ``tokenizer/`` and to the result."""
+
 
 @dataclass(frozen=True)
 class RunLayout:

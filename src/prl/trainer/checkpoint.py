@@ -34,12 +34,6 @@ class ResumeError(RuntimeError):
     """A training that cannot go on from where it was told to, with the reason."""
 
 
-def checkpoint_root(config: CkptConfig | None, run_dir: Path) -> Path:
-    """``checkpoints/`` below ``ckpt.output_dir``, or below the run directory."""
-    elsewhere = config.output_dir if config else None
-    return (elsewhere or run_dir) / "checkpoints"
-
-
 class Checkpoints:
     """When to save, and saving. ``halves`` are those that make a checkpoint of this kind of run complete."""
 

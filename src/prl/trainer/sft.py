@@ -10,13 +10,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from prl.config.common import checkpoint_root
 from prl.config.sft import SFTConfig
 from prl.monitors.base import Monitor
 from prl.rundir.checkpoints import TRAINER
 from prl.rundir.layout import RunLayout
 from prl.rundir.logs.console import success
 from prl.trainer import report
-from prl.trainer.checkpoint import Checkpoints, checkpoint_root, start_or_resume
+from prl.trainer.checkpoint import Checkpoints, start_or_resume
 from prl.trainer.conversations import Conversation, load_conversations, pack_greedily, sample_indices
 from prl.trainer.learner import Learner, Progress
 from prl.trainer.loss import log_probs_and_entropy

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from prl.config.common import checkpoint_root
 from prl.config.trainer import TrainerConfig
 from prl.monitors.base import Monitor
 from prl.rundir.checkpoints import HALVES
@@ -18,7 +19,7 @@ from prl.rundir.layout import RunLayout
 from prl.rundir.logs.console import success
 from prl.trainer import report
 from prl.trainer.broadcast import Broadcaster
-from prl.trainer.checkpoint import Checkpoints, checkpoint_root, start_or_resume
+from prl.trainer.checkpoint import Checkpoints, start_or_resume
 from prl.trainer.learner import Learner, Progress
 from prl.trainer.parallel import World
 from prl.trainer.policy import MicroTerms, accumulate, denominator, load_micro_batch

@@ -9,22 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from prl.rundir.layout import TOKENIZER_FILES
 from prl.trainer.parallel import World
 
 logger = logging.getLogger(__name__)
 
 WEIGHTS_FILE = "model.safetensors"
-TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "merges.txt",
-    "tokenizer.model",
-    "chat_template.jinja",
-    "chat_template.json",
-)
 _HEAD = "lm_head.weight"
 
 
