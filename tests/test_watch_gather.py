@@ -56,6 +56,15 @@ def test_bounds_come_from_the_configuration(tmp_path: Path) -> None:
     assert (facts.checkpoints.complete, facts.checkpoints.half) == ([4], [5])
 
 
+def test_a_supervised_run_may_keep_its_checkpoints_elsewhere(tmp_path: Path) -> None:
+    run = SampleRun(tmp_path)
+    run.write_status(kind="sft")
+    run.write_resolved(sft={"ckpt": {"output_dir": str(tmp_path / "elsewhere")}})
+    (tmp_path / "elsewhere/checkpoints/step_4/trainer").mkdir(parents=True)
+    (tmp_path / "elsewhere/checkpoints/step_4/trainer/.metadata").touch()
+    assert gather(run.root, T0).checkpoints.complete == [4]
+
+
 def test_nothing_is_written(tmp_path: Path) -> None:
     run, now = running(tmp_path)
     before = files(run.root)

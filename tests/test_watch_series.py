@@ -29,6 +29,15 @@ def test_policy_clock_is_when_the_version_came_not_when_it_was_said_again(tmp_pa
     assert (policy.value, policy.time, policy.seen) == (4, T0 + 1, T0 + 3)
 
 
+def test_a_policy_version_that_is_no_number_is_not_known(tmp_path: Path) -> None:
+    run = SampleRun(tmp_path)
+    run.metrics("orch", None, T0, **{"watcher/policy_version": 3.0})
+    with run.layout.metrics.open("a") as file:  # this project drops such a value, other writers do not
+        file.write(f'{{"producer": "orch", "step": null, "time": {T0 + 1}, "watcher/policy_version": NaN}}\n')
+    policy = read_metrics_end(run.layout.metrics, "m", 0.0).policy
+    assert (policy.value, policy.time) == (None, T0 + 1)
+
+
 def test_time_keyed_rows_and_evaluations_are_no_steps(tmp_path: Path) -> None:
     run = SampleRun(tmp_path)
     run.metrics("orch", 7, T0, **{"time/step": 1.0})

@@ -228,7 +228,8 @@ def _newest_broadcast(root: Path) -> Broadcast | None:
 def _checkpoints(root: Path, files: RunFiles, kind: str) -> Checkpoints:
     directory = RunLayout(root).checkpoints
     if files.resolved is not None:
-        configured = _dict(_json(files.resolved / "trainer.json").get("ckpt")).get("output_dir")
+        resolved = _json(files.resolved / ("sft.json" if kind == "sft" else "trainer.json"))
+        configured = _dict(resolved.get("ckpt")).get("output_dir")
         if isinstance(configured, str):
             directory = Path(configured) / "checkpoints"
     complete = complete_steps(directory, (TRAINER,) if kind == "sft" else HALVES)

@@ -132,7 +132,11 @@ def _version_clock(history: MetricsHistory, source: str) -> Clock:
     if not points:
         return Clock()
     last = points[-1].value
-    first = next(point for index, point in enumerate(points) if all(later.value == last for later in points[index:]))
+    first = points[-1]
+    for point in reversed(points):
+        if point.value != last:
+            break
+        first = point
     return Clock(int(last) if math.isfinite(last) else None, first.time, source, seen=points[-1].time)
 
 
