@@ -77,6 +77,20 @@ def test_the_oldest_leave_first_and_the_rest_waits() -> None:
     assert left == 2
 
 
+def test_only_what_trains_keeps_its_tokens() -> None:
+    """The window holds every trace until the next ship, and a run whose groups all score the same never ships."""
+
+    async def add() -> list[Group]:
+        batcher = Batcher(config(max_off_policy_steps=0), lambda: 3)
+        made = [group(1.0, 1.0, start=2), group(1.0, 0.0, start=1), group(1.0, 0.0, 0.5, start=2)]
+        for one in made:
+            batcher.add(one)
+        return made
+
+    kept = [[len(episode.traces[0].samples) for episode in one.episodes] for one in asyncio.run(add())]
+    assert kept == [[0, 0], [0, 0], [1, 1, 0]]  # without signal; too old; the third member scored the mean
+
+
 def test_errored_members_are_left_out_of_the_comparison() -> None:
     async def add() -> Group:
         made = group(1.0, 0.0, 0.5, 9.0)

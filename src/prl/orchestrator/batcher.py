@@ -114,6 +114,7 @@ class Batcher:
         constant = self._config.constant_trainer_batch_size
         admitted = [item for item in candidates if (item.trace.has_signal if constant else item.trace.samples)]
         self._queue.extend(admitted)
+        _forget_samples(group, {id(item.trace) for item in admitted})
         self._note_output(len(group.episodes), bool(admitted))
         if self.full:
             self._filled.set()
@@ -171,3 +172,12 @@ def _void(group: Group) -> None:
     for episode in group.episodes:
         if episode.outcome is Outcome.CLEAN:
             episode.outcome = Outcome.CANCELLED
+    _forget_samples(group, set())
+
+
+def _forget_samples(group: Group, kept: set[int]) -> None:
+    """Free the tokens of traces that do not train. A window lasts until a batch is shipped, which may be never."""
+    for episode in group.episodes:
+        for trace in episode.traces:
+            if id(trace) not in kept:
+                trace.samples = []
