@@ -1,5 +1,6 @@
 """Plain values in torch's container: torch reads what is written here, and the other way round."""
 
+import contextlib
 import pickle
 import zipfile
 from pathlib import Path
@@ -56,4 +57,13 @@ def test_damaged_files_are_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "progress.pt"
     path.write_bytes(content)
     with pytest.raises(TorchFileError, match=r"progress\.pt"):
+        load_plain(path)
+
+
+@given(st.binary(max_size=40))
+def test_no_pickle_raises_anything_else(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "garbage.pt"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", content)
+    with contextlib.suppress(TorchFileError):
         load_plain(path)

@@ -59,10 +59,10 @@ def load_plain(path: Path) -> Any:
             return _PlainUnpickler(io.BytesIO(archive.read(names[0]))).load()
     except zipfile.BadZipFile as error:
         raise TorchFileError(f"{path}: not a torch file ({error})") from error
-    except (pickle.UnpicklingError, EOFError, ValueError, IndexError, KeyError, AttributeError) as error:
-        if isinstance(error, TorchFileError):
-            raise
-        raise TorchFileError(f"{path}: {error}") from error
+    except (TorchFileError, OSError):
+        raise
+    except Exception as error:  # bytes that are no pickle make it raise whatever they happen to ask for
+        raise TorchFileError(f"{path}: {type(error).__name__}: {error}") from error
 
 
 def _require_plain(value: Any) -> None:
