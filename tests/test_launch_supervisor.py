@@ -181,7 +181,7 @@ def test_a_second_interrupt_kills_at_once(make: Make) -> None:
     all_up(run)
     assert run.process is not None
     os.kill(run.process.pid, signal.SIGINT)
-    wait_until(lambda: run.status()["phase"] == "stopping", "the first interrupt to be noted")
+    wait_until(lambda: "again: kill them at once" in run.output(), "the first interrupt to be told")
     os.kill(run.process.pid, signal.SIGINT)
     assert run.wait() == 130
     assert next(p for p in run.status()["processes"] if p["name"] == "trainer")["exit_code"] == -9

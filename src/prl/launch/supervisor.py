@@ -221,9 +221,10 @@ class Supervisor:
 
     def _end(self, exit_code: int, phase: str, component: str | None = None, cause: str | None = None) -> Outcome:
         """End whatever runs and write the last status."""
+        # A second interrupt may come at any moment from the first on, also while this one is being told.
+        noted = 1 if phase == STOPPED else len(self._signals)
         self.status.phase, self.status.waiting_for = STOPPING, "the processes to end"
         self._write_status()
-        noted = len(self._signals)
 
         def hurry() -> bool:
             self._collect()
