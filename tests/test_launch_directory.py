@@ -3,12 +3,14 @@
 import os
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
 
 from launch_stand_ins import make_checkpoint
+from prl.launch import directory
 from prl.launch.directory import (
     check_directory,
     new_attempt,
@@ -17,6 +19,7 @@ from prl.launch.directory import (
     remove_run,
     remove_stale,
     set_aside,
+    starting_alone,
 )
 from prl.launch.exits import CONFIGURATION, RUN_DIRECTORY, RefusedError
 from prl.rundir.layout import RunLayout
@@ -52,6 +55,32 @@ def test_a_directory_that_no_run_has_used_is_accepted(layout: RunLayout) -> None
     layout.launcher.mkdir()
     layout.status_md.write_text("a check-in\n")
     assert check(layout) is False
+
+
+def test_launchers_start_one_after_the_other(layout: RunLayout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second looks at the directory only once the first has said that it is at work there."""
+    order = []
+
+    def second() -> None:
+        with starting_alone(layout.root):
+            order.append("second")
+
+    with ThreadPoolExecutor(1) as pool:
+        with starting_alone(layout.root):
+            waiting = pool.submit(second)
+            with pytest.raises(TimeoutError):
+                waiting.result(0.2)
+            order.append("first")
+        waiting.result(20)
+    assert order == ["first", "second"]
+    monkeypatch.setattr(directory, "START_SECONDS", 0.0)
+    with (
+        starting_alone(layout.root),
+        pytest.raises(RefusedError, match="another launcher has been starting"),
+        starting_alone(layout.root),
+    ):
+        pass
+    assert not layout.root.parent.exists()
 
 
 def test_a_used_directory_is_refused_with_what_to_do(layout: RunLayout) -> None:

@@ -52,6 +52,22 @@ def server_port() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
+def test_locks_lie_where_nobody_else_can_put_links(
+    tmp_path: Path, claims: list[PortClaim], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    claims.append(claim_ports(config()))
+    mine = tmp_path / f"prl-{os.getuid()}"
+    assert (mine / "ports").is_dir()
+    mine.chmod(0o777)
+    with pytest.raises(RefusedError, match="you alone"):
+        claim_ports(config())
+    mine.rename(tmp_path / "elsewhere")
+    mine.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RefusedError, match="you alone"):
+        claim_ports(config())
+
+
 def test_two_launchers_move_apart_together(tmp_path: Path, claims: list[PortClaim]) -> None:
     """Nothing of the first is bound yet: only its claim keeps the second away."""
     claims.append(claim_ports(config(), directory=tmp_path))

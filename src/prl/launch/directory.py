@@ -4,10 +4,13 @@ A directory that was used is never written over: the user resumes it, removes it
 on, never reused, so logs of an earlier launch stay as they are.
 """
 
+import contextlib
+import fcntl
 import os
 import shutil
 import socket
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +26,8 @@ _OBSERVERS = frozenset({"STATUS.md", "reports"})
 _MARKS_OF_A_RUN = ("configs", "logs", "launcher", "monitors")
 _ALIVE_SECONDS = 30.0
 """A launcher on another host counts as alive while its status is younger than this."""
+START_SECONDS = 30.0
+"""How long another launcher may take over its start before this one gives up waiting for it."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,39 @@ class Attempt:
     @property
     def envs(self) -> Path:
         return self.resolved / "envs"
+
+
+@contextlib.contextmanager
+def starting_alone(root: Path) -> Iterator[None]:
+    """Keep other launchers of this host from judging or beginning the run at ``root`` while this lasts.
+
+    Seconds lie between the look at a directory and the status that names the launcher at work in it; without this a
+    second launcher would find the directory free meanwhile. What is locked is the directory that holds the run, or the
+    nearest above it that exists: so no file is left behind, and runs beside each other start one after the other. On a
+    file system that cannot lock a directory there is no protection. Raises RefusedError after :data:`START_SECONDS`.
+    """
+    handle = os.open(next(path for path in root.parents if path.is_dir()), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _lock(handle, root)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int, root: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise RefusedError(
+                    RUN_DIRECTORY, f"{root}: another launcher has been starting a run beside it for {START_SECONDS:g}s"
+                ) from None
+            time.sleep(0.05)
+        except OSError:  # not on this file system
+            return
 
 
 def check_directory(layout: RunLayout, output_dir: Path, *, resuming: bool, clean: bool) -> bool:

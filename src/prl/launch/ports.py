@@ -8,6 +8,7 @@ of other users show when binding is tried.
 import fcntl
 import os
 import socket
+import stat
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -215,8 +216,16 @@ def _lock(directory: Path, port: int) -> IO[str] | None:
 
 
 def _lock_directory() -> Path:
-    directory = Path(tempfile.gettempdir()) / f"prl-{os.getuid()}" / "ports"
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    """A directory that only this user can write to: lock files are emptied, wherever another's link may lead."""
+    mine = Path(tempfile.gettempdir()) / f"prl-{os.getuid()}"
+    mine.mkdir(mode=0o700, exist_ok=True)
+    found = mine.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise RefusedError(
+            CONFIGURATION, f"{mine}: not a directory that you alone can write to; remove it, or set TMPDIR to another"
+        )
+    directory = mine / "ports"
+    directory.mkdir(exist_ok=True)
     return directory
 
 

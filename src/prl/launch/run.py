@@ -27,6 +27,7 @@ from prl.launch.directory import (
     remove_run,
     remove_stale,
     set_aside,
+    starting_alone,
 )
 from prl.launch.events import Event, Finished, Outcome, Started
 from prl.launch.exits import OK, RUN_DIRECTORY, SIGNALLED, RefusedError
@@ -128,26 +129,30 @@ class _Launch:
         run = named(config.run, sources=sources, model=config.model.name, resuming=going_on)
         layout = RunLayout((config.output_dir / run.dir).absolute())
         model = resolve_model(config.model.name)
-        removing = check_directory(layout, config.output_dir, resuming=going_on, clean=config.clean)
-        checkpoints = checkpoint_root(config.ckpt, layout.root).absolute()
-        if not going_on and not checkpoints.is_relative_to(layout.root):
-            refuse_foreign_checkpoints(checkpoints)
-        halves = HALVES if self.kind == "rl" else (TRAINER,)
-        resume = resume_point(config.resume, checkpoints, halves, config.max_steps)
-        if isinstance(config, RLConfig):
-            self.claim = claim_ports(config)
-        if removing and not config.dry_run:
-            remove_run(layout)
-        attempt = new_attempt(layout)
-        decided = Decisions(run, run_id(), layout, attempt, model, resume)
-        prepared = self._prepare(decided)
-        environment = describe(prepared.seeds, config.env_vars)
-        write_records(attempt, self.kind, self.argv, prepared.files, environment)
-        if config.dry_run:
-            return self._stay_dry(decided, removing)
-        point_latest(layout, attempt)
-        with _logging_to(attempt.logs / "launcher.log", config.log):
-            return self._start(decided, prepared, checkpoints)
+        with contextlib.ExitStack() as starting:
+            starting.enter_context(starting_alone(layout.root))
+            removing = check_directory(layout, config.output_dir, resuming=going_on, clean=config.clean)
+            checkpoints = checkpoint_root(config.ckpt, layout.root).absolute()
+            if not going_on and not checkpoints.is_relative_to(layout.root):
+                refuse_foreign_checkpoints(checkpoints)
+            halves = HALVES if self.kind == "rl" else (TRAINER,)
+            resume = resume_point(config.resume, checkpoints, halves, config.max_steps)
+            if isinstance(config, RLConfig):
+                self.claim = claim_ports(config)
+            if removing and not config.dry_run:
+                remove_run(layout)
+            attempt = new_attempt(layout)
+            decided = Decisions(run, run_id(), layout, attempt, model, resume)
+            prepared = self._prepare(decided)
+            environment = describe(prepared.seeds, config.env_vars)
+            write_records(attempt, self.kind, self.argv, prepared.files, environment)
+            if config.dry_run:
+                return self._stay_dry(decided, removing)
+            point_latest(layout, attempt)
+            with _logging_to(attempt.logs / "launcher.log", config.log):
+                supervisor = self._supervisor(decided, prepared, checkpoints)
+                starting.close()  # the status tells of this launcher from here on
+                return supervisor.run()
 
     def _prepare(self, decided: Decisions) -> _Prepared:
         config, attempt = self.config, decided.attempt
@@ -183,7 +188,8 @@ class _Launch:
         logger.info("Start it with:\n  %s", command)
         return Outcome(OK, DRY_RUN, run_dir=decided.layout.root)
 
-    def _start(self, decided: Decisions, prepared: _Prepared, checkpoints: Path) -> Outcome:
+    def _supervisor(self, decided: Decisions, prepared: _Prepared, checkpoints: Path) -> Supervisor:
+        """Settle what an earlier attempt left and say in ``launcher/status.json`` that this launcher is at work."""
         config, layout, attempt, resume = self.config, decided.layout, decided.attempt, decided.resume
         self._tell_beginning(decided, checkpoints)
         resume_step = resume.step if resume else None
@@ -204,6 +210,8 @@ class _Launch:
             step=resume_step,
             ports=ports,
         )
+        layout.launcher.mkdir(exist_ok=True)
+        status.write(layout.status_json)
         self.on_event(Started(decided.run.name, layout.root, attempt.number, config.max_steps, resume_step, ports))
         monitor = config.monitors.file
         progress = Progress(
@@ -223,7 +231,7 @@ class _Launch:
             shutdown_timeout=config.shutdown_timeout,
             launcher_log=attempt.logs / "launcher.log",
             on_event=self.on_event,
-        ).run()
+        )
 
     def _tell_beginning(self, decided: Decisions, checkpoints: Path) -> None:
         logger.info("Run %s, attempt %d: %s", decided.run.name, decided.attempt.number, decided.layout.root)
