@@ -97,3 +97,9 @@ def test_a_crash_with_exit_code_0_is_seen(tmp_path: Path) -> None:
     assert has_fatal_line(crashed)
     assert not has_fatal_line(fine)
     assert not has_fatal_line(tmp_path / "absent.log")
+
+
+def test_a_cause_shows_no_secret(tmp_path: Path) -> None:
+    secret = "hf_" + "a" * 34
+    log = write(tmp_path / "trainer.log", CRASH.format(function="train", exception=f"OSError: no access with {secret}"))
+    assert find_cause(1, log).text == "OSError: no access with hf_***"

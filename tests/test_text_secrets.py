@@ -9,6 +9,12 @@ from prl.text.secrets import mask_secrets
     ("text", "masked"),
     [
         ("WANDB_API_KEY=" + "0" * 39 + "f", "WANDB_API_KEY=***"),
+        ("WANDB_API_KEY=" + "0" * 40, "WANDB_API_KEY=***"),
+        ("password=12345678", "password=***"),
+        ("PGPASSWORD=12345 psql", "PGPASSWORD=*** psql"),
+        ('{"db.passwd": 4711, "step": 4}', '{"db.passwd": ***, "step": 4}'),
+        ("prl --token 123456789012 --steps 3", "prl --token *** --steps 3"),
+        ("--client-secret=1e5", "--client-secret=***"),
         ("Authorization: Bearer abc.def.ghi", "Authorization: Bearer ***"),
         ("authorization: Basic dXNlcjpwYXNz", "authorization: Basic ***"),
         ('{"Authorization": "Token q1w2e3"}', '{"Authorization": "Token ***"}'),
@@ -40,6 +46,7 @@ def test_masked(text: str, masked: str) -> None:
         "orchestrator.train.sampling.max_tokens=64 token_ids=[1, 2] num_total_tokens: 118",
         "tokenizer: models/tiny, pad_token=<pad>, eos_token: </s>",
         '{"token": 5, "password": null}',
+        "max_tokens=16 num_tokens: 5365 token_id=27 token: 151643 token=-0.6931471805599453",
         "train/agg/effective/agent/reward/mean",
     ],
 )
@@ -50,4 +57,5 @@ def test_left_alone(text: str) -> None:
 def test_a_long_line_without_a_word_is_no_work() -> None:
     """Tried at every dash, a rule of this length would take minutes."""
     assert mask_secrets("-" * 20_000) == "-" * 20_000
+    assert mask_secrets("secret-" * 3_000) == "secret-" * 3_000
     assert mask_secrets("--a" * 7_000) == "--a" * 7_000

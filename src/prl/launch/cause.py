@@ -6,6 +6,7 @@ last ERROR line; what the component said last. Of several components that died t
 itself the loss of another is to blame.
 """
 
+import dataclasses
 import re
 import signal
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prl.rundir.logs.reader import LogEntry, errors, read_log
+from prl.text.secrets import mask_secrets
 
 _WINDOW = 4 * 1024**2
 _FATAL = "Fatal error in "
@@ -52,7 +54,15 @@ class Cause:
 
 
 def find_cause(exit_code: int, log: Path, more: Sequence[Path] = ()) -> Cause:
-    """Why a component with this log (and ``more`` files, such as a rank's own) ended with ``exit_code``."""
+    """Why a component with this log (and ``more`` files, such as a rank's own) ended with ``exit_code``.
+
+    Secrets are masked: the text goes to the terminal and into files that are sent around.
+    """
+    cause = _find(exit_code, log, more)
+    return dataclasses.replace(cause, text=mask_secrets(cause.text))
+
+
+def _find(exit_code: int, log: Path, more: Sequence[Path]) -> Cause:
     if exit_code < 0:
         return Cause(f"killed by {signal_name(-exit_code)}", log)
     logs = {path: read_log(path, _WINDOW).entries for path in (*more, log)}

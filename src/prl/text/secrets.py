@@ -1,24 +1,35 @@
 """Masking of secrets in text that leaves the machine: alerts, STATUS.md, what agents read. Files stay as they are.
 
 By pattern, so neither complete nor exact: values of names that speak of a secret, tokens of known forms, credentials in
-URLs and headers. Numbers are never taken for secrets, nor are the special tokens of a tokenizer: ``max_tokens=64`` and
-``pad_token=<pad>`` stay readable.
+URLs and headers. A number is a secret after a name such as ``password`` or ``api_key``; after ``token`` only when it is
+an integer of many digits, since there it is mostly a count or an id. Special tokens of a tokenizer are none either:
+``max_tokens=64``, ``token: 271`` and ``pad_token=<pad>`` stay readable.
 """
 
 import re
 
 MASK = "***"
 
-_SECRET_NAME = (
-    r"(?!(?:\w*[_.-])?(?:eos|bos|pad|unk|sep|cls|mask)_token\b)"
-    r"(?:[A-Za-z0-9_.-]*[_.-])?"
-    r"(?:api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|token|secret|password|passwd|credentials?)"
+_KEY_NAME = (
+    r"(?:[A-Za-z0-9_.-]*"
+    r"(?:api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|secret|password|passwd|passphrase)"
+    r"|(?:[A-Za-z0-9_.-]*[_.-])?credentials?)"
 )
-_VALUE = r"(?!\*\*\*|(?:[-+]?[\d.]+(?:e[-+]?\d+)?|true|false|none|null)(?:[\s\"',;&)\]}]|$))[^\s\"',;&)\]}]+"
+_TOKEN_NAME = r"(?!(?:\w*[_.-])?(?:eos|bos|pad|unk|sep|cls|mask)_token\b)(?:[A-Za-z0-9_.-]*[_.-])?token"
+_END = r"(?:[\s\"',;&)\]}]|$)"
+_KEY_VALUE = rf"(?!\*\*\*|(?:true|false|none|null){_END})[^\s\"',;&)\]}}]+"
+_TOKEN_VALUE = rf"(?!(?:[-+]?\d{{1,9}}|[-+]?\d*\.\d*(?:e[-+]?\d+)?){_END}){_KEY_VALUE}"
 
-_NAMED = re.compile(rf"(?i)(?<![\w.-])({_SECRET_NAME}[\"']?\s*[=:]\s*[\"']?)(?!bearer\b|basic\b){_VALUE}")
-# Only where a word begins, as above: within a long rule of dashes every dash would be tried as a beginning.
-_FLAG = re.compile(rf"(?i)(?<![\w.-])(--{_SECRET_NAME}[ =]+[\"']?)(?!--){_VALUE}")
+
+def _named(name: str, value: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """``name=value`` and ``--name value``."""
+    # Only where a word begins: within a long rule of dashes every dash would be tried as a beginning.
+    return (
+        re.compile(rf"(?i)(?<![\w.-])({name}[\"']?\s*[=:]\s*[\"']?)(?!bearer\b|basic\b){value}"),
+        re.compile(rf"(?i)(?<![\w.-])(--{name}[ =]+[\"']?)(?!--){value}"),
+    )
+
+
 _HEADER = re.compile(
     r"(?i)(\bauthorization[\"']?\s*[=:]\s*[\"']?(?:(?:bearer|basic|token)\s+)?)(?!\*\*\*|(?:bearer|basic|token)\s)[^\s\"',;]+"
 )
@@ -34,7 +45,10 @@ _KNOWN_FORMS = re.compile(
 _JWT = re.compile(r"\b(eyJ)[\w-]{8,}\.[\w-]{8,}\.[\w-]+")
 _PEM = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(?:(?=-----END)|\Z)", re.S)
 
-_PATTERNS = (_PEM, _WEBHOOK, _USERINFO, _HEADER, _BEARER, _KNOWN_FORMS, _JWT, _NAMED, _FLAG)
+_KEYS = _named(_KEY_NAME, _KEY_VALUE)
+_TOKENS = _named(_TOKEN_NAME, _TOKEN_VALUE)
+
+_PATTERNS = (_PEM, _WEBHOOK, _USERINFO, _HEADER, _BEARER, _KNOWN_FORMS, _JWT, *_KEYS, *_TOKENS)
 
 
 def mask_secrets(text: str) -> str:
