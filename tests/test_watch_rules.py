@@ -9,6 +9,7 @@ import pytest
 from prl.rundir import status
 from prl.watch import Finding, Verdict, gather, status_of
 from prl.watch.assess import RULE_FAILED, assess
+from prl.watch.lines import WINDOW
 from prl.watch.rules import RULES, Rule
 from prl.watch.verdict import CRITICAL, DEGRADED, DOWN, HEALTHY, WARNING
 from sample_runs import T0, SampleRun, running
@@ -79,6 +80,22 @@ def finished(output_dir: Path) -> tuple[SampleRun, float]:
     run, now = running(output_dir)
     run.finish(now)
     return run, now + 100_000
+
+
+def finish_line_out_of_sight(output_dir: Path) -> tuple[SampleRun, float]:
+    run, now = finished(output_dir)
+    run.log("trainer", "x" * (2 * WINDOW))
+    return run, now
+
+
+def only_steps_in_sight(output_dir: Path) -> tuple[SampleRun, float]:
+    """The beginning of the log was not looked at, but a finish line would stand after the last step."""
+    run, now = running(output_dir)
+    run.log("trainer", "x" * (2 * WINDOW), (now, "SUCCESS", "Step 13 |    2.0s | Loss 0.0010 | Entropy 1.5000"))
+    run.finish(now)
+    path = run.logs / "trainer.log"
+    path.write_text(path.read_text().replace("RL trainer finished", "Stopping"))
+    return run, now + 5
 
 
 def still_for(seconds: float, **kwargs: float) -> Case:
@@ -184,6 +201,11 @@ def test_a_crash_is_told_with_its_cause_and_not_its_echo(tmp_path: Path) -> None
         ]
         crash = next(one for one in told.findings[0].evidence if one.source.endswith("trainer.log"))
         assert crash.offset is not None
+
+
+@pytest.mark.parametrize(("case", "speaks"), [(finish_line_out_of_sight, False), (only_steps_in_sight, True)])
+def test_a_log_that_was_read_in_part_hides_a_finish_line_or_not(tmp_path: Path, case: Case, speaks: bool) -> None:
+    assert ("process.hidden-failure" in [one.rule for one in verdict(case, tmp_path).findings]) == speaks
 
 
 def test_a_killed_engine_is_blamed_rather_than_who_lost_it(tmp_path: Path) -> None:

@@ -100,14 +100,24 @@ class View:
 
     @cached_property
     def unfinished_workers(self) -> list[str]:
-        """Workers whose log was looked at and has no finish line, or that ended by force."""
-        readable = {log.component for log in self.facts.logs if log.size and not log.problem}
+        """Workers whose log would show the finish line and does not, or that ended by force."""
         forced = self.facts.mark("forced_exit") is not None
         return [
             worker
             for worker in self.workers
-            if worker in readable and (not self.finished(worker) or (forced and worker == "orchestrator"))
+            if (self._would_show_end(worker) and not self.finished(worker)) or (forced and worker == "orchestrator")
         ]
+
+    def _would_show_end(self, worker: str) -> bool:
+        """Whether a finish line, if there is one, is in the part of the log that was looked at.
+
+        It is when the whole log was, or when that part holds an earlier line of the worker's: a step, a wait.
+        """
+        marked = any(mark.component == worker for mark in self.facts.marks)
+        return any(
+            log.component == worker and log.size and not log.problem and (not log.skipped or marked)
+            for log in self.facts.logs
+        )
 
     @cached_property
     def lost(self) -> list[Process]:
@@ -121,7 +131,10 @@ class View:
         """Whether a process may have ended: a worker that is done, or a server once all workers are."""
         if process.exit_code not in (None, 0):
             return self.work_done and process.name not in WORKERS
-        return self.finished(process.name) if process.name in WORKERS else self.work_done
+        if process.name not in WORKERS:
+            return self.work_done
+        unseen = process.exit_code == 0 and not self._would_show_end(process.name)
+        return self.finished(process.name) or unseen
 
     @cached_property
     def draining(self) -> bool:
