@@ -12,7 +12,7 @@ next batch comes under collection what has become too old leaves the queue.
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from prl.config.orchestrator import OrchestratorConfig
@@ -115,7 +115,7 @@ class Batcher:
         admitted = [item for item in candidates if (item.trace.has_signal if constant else item.trace.samples)]
         self._queue.extend(admitted)
         _forget_samples(group, {id(item.trace) for item in admitted})
-        self._note_output(len(group.episodes), bool(admitted))
+        self._note_output(len(group.episodes), candidates, bool(admitted))
         if self.full:
             self._filled.set()
 
@@ -151,20 +151,32 @@ class Batcher:
             )
         return dropped
 
-    def _note_output(self, episodes: int, productive: bool) -> None:
+    def _note_output(self, episodes: int, candidates: Sequence[QueuedTrace], productive: bool) -> None:
         if productive:
             self._unproductive = 0
             return
         before = self._unproductive // self._config.batch_size
         self._unproductive += episodes
         equivalents = self._unproductive // self._config.batch_size
-        if equivalents > before:
+        # At 1, 2, 4, 8, ... batches' worth: a constant reward would else fill the log with this line alone.
+        if equivalents > before and equivalents.bit_length() > before.bit_length():
             logger.warning(
-                "No admitted train payload after %d finalized units (%d zero-output batch equivalent%s)",
+                "No admitted train payload after %d finalized units (%d zero-output batch equivalent%s). %s",
                 self._unproductive,
                 equivalents,
                 "" if equivalents == 1 else "s",
+                _why_no_signal(candidates),
             )
+
+
+def _why_no_signal(candidates: Sequence[QueuedTrace]) -> str:
+    """Why a group of these clean traces gave nothing to train on."""
+    if not candidates:
+        return "No episode of the last group ended clean"
+    return (
+        f"All rewards of the last group are {candidates[0].trace.reward:.4f}: equal rewards give no advantage. "
+        "The task is too easy or too hard for the policy, or its reward is constant"
+    )
 
 
 def _void(group: Group) -> None:

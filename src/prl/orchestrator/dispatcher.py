@@ -25,6 +25,7 @@ from prl.orchestrator.gates import Gates
 from prl.orchestrator.groups import Flight, Group
 from prl.orchestrator.requests import RequestBuilder
 from prl.orchestrator.sources import SourcePool
+from prl.text.terminal import one_line
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +63,7 @@ class Dispatcher:
         self._stopped = False
         self._alarm: asyncio.TimerHandle | None = None
         self._errors_in_a_row = 0
+        self._last_error: str | None = None
         self._cancelled: Counter[str] = Counter()
         self._errored: Counter[str] = Counter()
         self.inflight: Counter[str] = Counter()
@@ -260,7 +262,10 @@ class Dispatcher:
         self._monitor.record_episode(record)
         if failed is None or failed.type != SERVER_LOST:  # a lost server is not asked anyway, until it is back
             source.note_outcome(outcome is not Outcome.CLEAN, self._loop.time())
-        error_type = failed.type if failed else _first_error(record) or (error_of[0] if error_of else None)
+        told = (failed.type, failed.message) if failed else _first_error(record) or error_of
+        if told is not None:
+            self._last_error = ": ".join(part for part in told if part)
+        error_type = told[0] if told else None
         return Episode(source.name, outcome, group.start_version, self._gates.version, error_type, facts)
 
     def _stamp(self, group: Group, flight: Flight, record: dict[str, Any]) -> None:
@@ -293,10 +298,10 @@ class Dispatcher:
         self._errors_in_a_row = 0 if episode.outcome is Outcome.CLEAN else self._errors_in_a_row + 1
         if self._errors_in_a_row >= MAX_FAILED_BATCHES * self._config.batch_size:
             raise NoCleanEpisodeError(
-                f"the last {self._errors_in_a_row} episodes all failed (the last one in {episode.source}: "
-                f"{episode.error}); the environment server's and the inference server's logs say why"
+                f"the last {self._errors_in_a_row} episodes all failed, the last one in {episode.source} with "
+                f"{one_line(self._last_error or 'no error given', 500)}"
             )
 
 
-def _first_error(record: dict[str, Any]) -> str | None:
-    return next((error[0] for trace in record["traces"] if (error := last_error(trace))), None)
+def _first_error(record: dict[str, Any]) -> tuple[str, str] | None:
+    return next((error for trace in record["traces"] if (error := last_error(trace))), None)
