@@ -106,6 +106,34 @@ def test_a_seed_gives_the_same_tokens_whoever_shares_the_batch(policies: Policie
     run(test)
 
 
+def test_requests_in_flight_together_start_together(policies: Policies) -> None:
+    """Equal prompts that start together are computed once, which the prefix counters show."""
+
+    async def test() -> None:
+        prompt = prompts(1)[0]
+        async with running_engine(policies, slots=8, gather_interval=0.5) as engine:
+            asked = []
+            for _ in range(6):
+                asked.append(asyncio.ensure_future(engine.generate(prompt, SamplingParams(200))))
+                await asyncio.sleep(0.005)
+            await asyncio.gather(*asked)
+            assert engine.metrics.prefix_hits == 4 * len(prompt), "the first started alone, the others as one"
+
+    run(test)
+
+
+def test_gathering_holds_nobody_up_for_nothing(policies: Policies) -> None:
+    """A wait would last longer than the test may."""
+
+    async def test() -> None:
+        async with running_engine(policies, slots=2, gather_interval=100.0) as engine:
+            alone = await engine.generate([1, 2], SamplingParams(3))
+            both = await asyncio.gather(*(engine.generate([1, 2], SamplingParams(3)) for _ in range(2)))
+            assert [c.finish_reason for c in (alone, *both)] == ["length"] * 3, "the second had the last slot"
+
+    run(test)
+
+
 def test_stop_tokens_end_a_completion_and_are_part_of_it(policies: Policies) -> None:
     async def test() -> None:
         async with running_engine(policies) as engine:

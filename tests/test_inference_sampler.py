@@ -18,7 +18,7 @@ NOBODY: asyncio.Future[Completion] = asyncio.Future(loop=LOOP)
 
 
 def request(seed: int = 0, sampled: int = 0, **params: float) -> Request:
-    made = Request([1], SamplingParams(max_tokens=8, **params), seed, 0.0, NOBODY)  # type: ignore[arg-type]
+    made = Request([1], SamplingParams(max_tokens=8, **params), seed, 0.0, NOBODY, 0.0)  # type: ignore[arg-type]
     made.tokens = [0] * sampled
     return made
 

@@ -13,7 +13,7 @@ from prl.inference.scheduler import Scheduler
 def request(prompt: list[int]) -> Request:
     loop = asyncio.new_event_loop()
     try:
-        return Request(prompt, SamplingParams(max_tokens=8), 0, 0.0, loop.create_future())
+        return Request(prompt, SamplingParams(max_tokens=8), 0, 0.0, loop.create_future(), 0.0)
     finally:
         loop.close()
 

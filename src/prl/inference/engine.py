@@ -3,13 +3,15 @@
 Each turn of the thread runs what was posted to it (new requests, aborts, weight swaps), admits and prefills waiting
 requests, then decodes one token for every running request. Everything that changes the model or the running set
 happens between two decode steps, on this thread, so nothing is locked but the inbox. Finished requests of a step go
-back to the event loop in one call: a wake-up costs more than a request.
+back to the event loop in one call: a wake-up costs more than a request. A small batch costs almost as much CPU as a
+larger one, so while several requests are in flight a new one waits a moment for others (``gather_interval``).
 
 Preemption is left out: a slot reserves its whole length, so a running request never lacks memory.
 """
 
 import asyncio
 import concurrent.futures
+import math
 import random
 import threading
 import time
@@ -31,6 +33,8 @@ from prl.inference.weights import Weights
 
 PREFILL_TOKENS = 4096
 """Prompt tokens computed between two decode steps: bounds how long running requests stand still."""
+CROWD_MEMORY = 10
+"""Gathering goes on for this many intervals after two requests were last in flight together."""
 IDLE_TURN = 1.0
 """Seconds after which an idle engine turns anyway, for the health check."""
 NON_FINITE = "the model gave a log-probability that is not finite: its weights are broken"
@@ -70,6 +74,7 @@ class Engine:
         seed: int = 0,
         num_threads: int = 1,
         stall_after: float = 30.0,
+        gather_interval: float = 0.0,
     ) -> None:
         self.model = model
         self.cache = cache
@@ -81,6 +86,9 @@ class Engine:
         self._max_unfinished = cache.num_slots + max_waiting
         self._num_threads = num_threads
         self._stall_after = stall_after
+        self._gather_interval = gather_interval
+        self._crowded_at = -math.inf
+        """When a request last arrived while another was in flight."""
         self._random = random.Random(seed)
         self._scheduler = Scheduler(cache.num_slots)
         self._batch: _Batch | None = None
@@ -144,7 +152,8 @@ class Engine:
             raise QueueFullError(f"{len(self._in_flight)} requests are running or waiting already")
         seed = self._random.getrandbits(64) if params.seed is None else params.seed % 2**64
         future: asyncio.Future[Completion] = self._loop.create_future()
-        request = Request(prompt, params, seed, time.monotonic(), future)
+        now = time.monotonic()
+        request = Request(prompt, params, seed, now, future, self._due(now))
         self._in_flight.add(future)
         try:
             self._post(lambda: self._scheduler.waiting.append(request))
@@ -154,6 +163,13 @@ class Engine:
             raise
         finally:
             self._in_flight.discard(future)
+
+    def _due(self, now: float) -> float:
+        """When a request that arrives now is to start. One that comes alone has nobody to wait for."""
+        if self._in_flight:
+            self._crowded_at = now
+        crowded = now - self._crowded_at < CROWD_MEMORY * self._gather_interval
+        return now + self._gather_interval if crowded else now
 
     async def call(self, function: Callable[[], T]) -> T:
         """Run ``function`` on the engine's thread between two steps and return its result."""
@@ -274,7 +290,11 @@ class Engine:
         return bool(self._scheduler.slots) or (self._admitting and bool(self._scheduler.waiting))
 
     def _step(self) -> None:
-        admitted = self._scheduler.admit(PREFILL_TOKENS) if self._admitting and self._scheduler.waiting else []
+        if not self._scheduler.slots and (pause := self._scheduler.waiting[0].due - time.monotonic()) > 0:
+            # Asleep and not waiting for a message: each of the requests gathered meanwhile would be a wake-up.
+            time.sleep(pause)
+            return
+        admitted = self._admit()
         if admitted:
             self._batch = None
             for batch in plan_prefill(admitted):
@@ -282,6 +302,16 @@ class Engine:
         self._decode()
         if self._drain_waiters and not self._scheduler.running:
             self._release_drain_waiters()
+
+    def _admit(self) -> list[Request]:
+        """The requests that start now: all that wait, once the first of them is due or there is no slot for more."""
+        waiting = self._scheduler.waiting
+        if not self._admitting or not waiting:
+            return []
+        free = self.cache.num_slots - len(self._scheduler.running)
+        if len(waiting) < free and waiting[0].due > time.monotonic():
+            return []
+        return self._scheduler.admit(PREFILL_TOKENS)
 
     def _release_drain_waiters(self) -> None:
         waiters, self._drain_waiters = self._drain_waiters, []

@@ -60,6 +60,8 @@ class Request:
     arrived_at: float
     """Monotonic seconds, as all times here."""
     future: asyncio.Future[Completion]
+    due: float
+    """When it is to start; until then it waits for others to start with."""
     slot: int = -1
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)

@@ -74,6 +74,7 @@ async def _serve(config: InferenceConfig, data: Address, admin: Address) -> int:
         max_waiting=config.engine.max_waiting,
         seed=config.engine.seed,
         num_threads=config.engine.num_threads,
+        gather_interval=config.engine.gather_interval,
     )
     served = ServedModel(
         names=served_names(config.model.name),
