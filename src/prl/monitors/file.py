@@ -224,13 +224,18 @@ class FileMonitor:
         for dispatch_id, trace_id in lost:
             self._attempt(LIVE, partial(live.give_up, dispatch_id, trace_id), count=0)
         ended = {str(dispatch["id"]): None for event, dispatch, _ in events if event == "done"}
+        pending: dict[str, Mapping[str, Any]] = {}
         deltas: dict[str, tuple[Mapping[str, Any], list[Mapping[str, Any]]]] = {}
         for event, dispatch, delta in events:
             dispatch_id = str(dispatch.get("id"))
             if event == "pending" and dispatch_id not in ended:
-                self._attempt(LIVE, partial(live.pending, dispatch))
+                pending[dispatch_id] = dispatch
             elif event == "delta" and dispatch_id not in ended:
                 deltas.setdefault(dispatch_id, (dispatch, []))[1].append(delta)
+        # What has passed a stage between two writes leaves no file of it: each costs more than its line.
+        for dispatch_id, dispatch in pending.items():
+            if not any(isinstance(delta.get("open"), Mapping) for delta in deltas.get(dispatch_id, (dispatch, []))[1]):
+                self._attempt(LIVE, partial(live.pending, dispatch))
         for dispatch, several in deltas.values():
             self._attempt(LIVE, partial(live.deltas, dispatch, several), count=len(several))
         for dispatch_id in ended:

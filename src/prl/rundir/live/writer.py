@@ -30,6 +30,8 @@ class LiveWriter:
         self.float_decimals = float_decimals
         shutil.rmtree(live, ignore_errors=True)
         (live / PENDING).mkdir(parents=True, exist_ok=True)
+        self._pending: set[str] = set()
+        """Dispatches that have a file below ``pending/``."""
         self._traces: dict[str, set[str]] = {}
         """Trace files by dispatch."""
         self._lost: dict[str, set[str]] = {}
@@ -41,6 +43,7 @@ class LiveWriter:
         dispatch_id = str(dispatch.get("id"))
         if dispatch_id not in self._ended and dispatch_id not in self._traces:
             path = self._pending_path(dispatch_id)
+            self._pending.add(dispatch_id)
             hidden = path.with_name(f".{path.name}")
             hidden.write_bytes(jsonl.encode(dict(dispatch)))
             hidden.replace(path)
@@ -75,7 +78,7 @@ class LiveWriter:
                 self.give_up(dispatch_id, trace_id)
                 failure = error
         if dispatch_id in self._traces:
-            self._pending_path(dispatch_id).unlink(missing_ok=True)
+            self._remove_pending(dispatch_id)
         if failure is not None:
             raise failure
 
@@ -91,7 +94,7 @@ class LiveWriter:
         for trace_id in self._traces.pop(dispatch_id, set()):
             self._trace_path(trace_id).unlink(missing_ok=True)
         self._lost.pop(dispatch_id, None)
-        self._pending_path(dispatch_id).unlink(missing_ok=True)
+        self._remove_pending(dispatch_id)
         self._ended[dispatch_id] = None
         if len(self._ended) > _ENDED_REMEMBERED:
             self._ended.popitem(last=False)
@@ -114,6 +117,11 @@ class LiveWriter:
     def _remove_trace(self, dispatch_id: str, trace_id: str) -> None:
         self._traces.get(dispatch_id, set()).discard(trace_id)
         self._trace_path(trace_id).unlink(missing_ok=True)
+
+    def _remove_pending(self, dispatch_id: str) -> None:
+        if dispatch_id in self._pending:
+            self._pending_path(dispatch_id).unlink(missing_ok=True)
+            self._pending.discard(dispatch_id)
 
     def _trace_path(self, trace_id: str) -> Path:
         return self.live / f"{_file_name(trace_id)}.jsonl"
