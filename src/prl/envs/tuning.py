@@ -101,6 +101,41 @@ def copy_cursors_flat() -> None:
     TraceCursor.__deepcopy__ = flat_copy
 
 
+def make_workspaces_on_demand() -> None:
+    """The directory of a local rollout is made when something asks for it, not for each rollout. Gain: 0.9 ms.
+
+    Everything inside verifiers asks the runtime. The path stands in the trace as before; code that takes it from there
+    and goes round the runtime finds no directory.
+    """
+    from verifiers.v1.runtimes.subprocess import SubprocessRuntime
+
+    from prl.envs import workspace
+
+    if not isinstance(vars(SubprocessRuntime).get("workdir"), workspace.Workdir):
+        methods = ("start", "teardown", "cleanup")
+        _expect(
+            all(inspect.isfunction(vars(SubprocessRuntime).get(name)) for name in methods)
+            and hasattr(workspace, "CACHE_DIR")
+            and "workdir" not in vars(SubprocessRuntime),
+            "verifiers: SubprocessRuntime.start, teardown, cleanup",
+        )
+        workspace.install(SubprocessRuntime)
+
+
+def remember_prompts() -> None:
+    """The members of a group have one prompt: one renders it, in a thread, the others take a copy. Gain: 0.6 ms."""
+    from verifiers.v1.clients import train
+
+    from prl.envs.prompts import RememberingSlot
+
+    plain = getattr(train, "RendererSlot", None)
+    _expect(
+        inspect.isclass(plain) and list(inspect.signature(plain).parameters) == ["renderer", "load", "lock"],
+        "verifiers: RendererSlot(renderer, load, lock)",
+    )
+    vars(train)["RendererSlot"] = RememberingSlot
+
+
 def collect_garbage_rarely() -> None:
     """Keep the collector off the million objects of imported modules, and run it less often. Gain: 1.6 ms.
 
@@ -118,6 +153,8 @@ TUNINGS = (
     "call_interception_directly",
     "remember_harness_classes",
     "copy_cursors_flat",
+    "make_workspaces_on_demand",
+    "remember_prompts",
     "collect_garbage_rarely",
 )
 """Functions of this module in the order in which :func:`tune` applies them."""
