@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
-from pydantic_config import BaseConfig
 
+from prl.config.base import BaseConfig
 from prl.rundir.layout import RunLayout
 
 LogLevel = Literal["debug", "info", "success", "warning", "error"]
@@ -89,7 +89,7 @@ class ResumeConfig(BaseConfig):
     step: int | None = Field(None, ge=1)
     """A step of this run."""
     dir: Path | None = None
-    """A ``step_N`` directory of another run, to fork from."""
+    """A ``step_N`` directory of another run, to fork from. Only one that you trust: torch unpickles parts of it."""
 
     @model_validator(mode="after")
     def _step_xor_dir(self) -> Self:
