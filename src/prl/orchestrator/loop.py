@@ -61,8 +61,8 @@ async def orchestrate(config: OrchestratorConfig, monitor: Monitor) -> None:
         alone = [source.name for source in config.train.source if config.group_size_of(source) == 1]
         if alone:
             logger.warning(
-                "group_size is 1 for %s: grpo compares the episodes of a group, so one episode with one trainable agent "
-                "never has an advantage and no batch will fill. Set orchestrator.group_size to 4 or more",
+                "group_size is 1 for %s: grpo compares the episodes of a group, so one episode with one trainable "
+                "agent never has an advantage and no batch will fill. Set orchestrator.group_size to 4 or more",
                 ", ".join(alone),
             )
         resume = find_resume(config)
