@@ -1,6 +1,7 @@
 """``prl check-in``: the verdict and its entry in STATUS.md."""
 
 import json
+import os
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -42,3 +43,18 @@ def test_unwritable_file_gives_the_verdict_and_its_own_exit_code(tmp_path: Path)
     assert "nothing was appended" in result.stderr
     answer = json.loads(CliRunner().invoke(check_in, [str(run.root), "--json"], standalone_mode=False).stdout)
     assert (answer["status_md"]["written"], answer["ok"]) == (False, True)
+
+
+def test_what_is_no_file_of_the_run_is_refused(tmp_path: Path) -> None:
+    run = finished(tmp_path)
+    outside = tmp_path / "outside.md"
+    run.layout.status_md.symlink_to(outside)
+    result = CliRunner().invoke(check_in, [str(run.root)], standalone_mode=False)
+    assert result.return_value == NOT_WRITTEN
+    assert "leaves the run directory" in result.stderr
+    assert not outside.exists()
+    run.layout.status_md.unlink()
+    os.mkfifo(run.layout.status_md)
+    result = CliRunner().invoke(check_in, [str(run.root)], standalone_mode=False)
+    assert result.return_value == NOT_WRITTEN
+    assert "named pipe" in result.stderr

@@ -99,15 +99,15 @@ def test_a_stale_handle_of_a_network_disk_is_opened_anew_once(
 ) -> None:
     path = tmp_path / "m.jsonl"
     path.write_bytes(b"{}\n")
-    real_open, left = Path.open, [failures]
+    real_open, left = os.open, [failures]
 
-    def stale_at_first(self: Path, mode: str) -> Any:
+    def stale_at_first(path: Path, flags: int) -> int:
         if left[0]:
             left[0] -= 1
             raise OSError(errno.ESTALE, "Stale file handle")
-        return real_open(self, mode)
+        return real_open(path, flags)
 
-    monkeypatch.setattr(Path, "open", stale_at_first)
+    monkeypatch.setattr(os, "open", stale_at_first)
     tail = Tail(path)
     assert len(tail.poll()) == found
     assert (tail.trouble is None) == bool(found)

@@ -168,3 +168,15 @@ def test_any_damage_gives_a_verdict(victim: tuple[SampleRun, float, dict[Path, b
             path.rmdir()
         path.write_bytes(data)
         os.utime(path, (now, now))
+
+
+def test_a_pipe_in_the_place_of_any_file_is_waited_for_by_nobody(tmp_path: Path) -> None:
+    run, now = running(tmp_path)
+    run.broadcast(13, now)
+    replaced = [path for path in run.root.rglob("*") if path.is_file() and not path.is_symlink()]
+    for path in replaced:
+        path.unlink()
+        os.mkfifo(path)
+    facts = gather(run.root, now)
+    assert [log.file for log in facts.logs if log.problem and "named pipe" in log.problem]
+    assert any("metrics" in note and "named pipe" in note for note in facts.unknown)

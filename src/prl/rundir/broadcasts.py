@@ -12,6 +12,7 @@ from pathlib import Path
 
 from prl.rundir import atomic
 from prl.rundir.layout import step_number
+from prl.rundir.regular import open_regular, read_regular
 
 SENDER_READY = ".sender_ready"
 RECEIVER_READY = ".receiver_ready"
@@ -69,7 +70,7 @@ def verify_weights(directory: Path, version: int | None = None) -> int:
     if not directory.is_dir():
         raise WeightDirectoryError(f"{directory}: no such directory")
     try:
-        manifest = json.loads((directory / MANIFEST).read_bytes())
+        manifest = json.loads(read_regular(directory / MANIFEST))
         found, files = int(manifest["version"]), dict(manifest["files"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise WeightDirectoryError(f"{directory / MANIFEST}: not a readable manifest ({error})") from error
@@ -100,5 +101,5 @@ def _mtime(path: Path) -> float | None:
 
 
 def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from prl.rundir.jsonl import READ_BLOCK, Appender, Damage, split_blocks
+from prl.rundir.regular import open_regular
 
 FRAME_BYTES = 4 * 1024 * 1024
 LEVEL = 3
@@ -54,7 +55,7 @@ def open_chunk(directory: Path, number: int) -> BinaryIO:
     """The uncompressed bytes of a chunk, seekable. Raises FileNotFoundError when it exists in neither form."""
     for _ in range(2):  # it may be sealed between the two looks
         with contextlib.suppress(FileNotFoundError):
-            return plain_path(directory, number).open("rb")
+            return open_regular(plain_path(directory, number))
         with contextlib.suppress(FileNotFoundError):
             return _open_sealed(sealed_path(directory, number))
     raise FileNotFoundError(f"{plain_path(directory, number)}: no such chunk, plain or sealed")
@@ -232,6 +233,7 @@ def _exists(directory: Path, number: int) -> bool:
 def _open_sealed(path: Path) -> BinaryIO:
     from pyzstd import SeekableFormatError, SeekableZstdFile, ZstdFile
 
+    open_regular(path).close()
     try:
         return cast(BinaryIO, SeekableZstdFile(path))
     except SeekableFormatError:  # sealed by somebody else without a seek table

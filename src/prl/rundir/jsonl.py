@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from prl.rundir.regular import open_regular
+
 READ_BLOCK = 4 * 1024 * 1024
 """Bytes that one poll of a file reads at most."""
 
@@ -228,7 +230,7 @@ class Tail:
         return b""
 
     def _read_block(self, max_bytes: int) -> bytes:
-        with self.path.open("rb") as file:
+        with open_regular(self.path) as file:
             stat = os.fstat(file.fileno())
             if self._was_replaced(file.fileno(), stat):
                 self._restart()

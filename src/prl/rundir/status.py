@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from prl.rundir import atomic
+from prl.rundir.regular import read_regular
 
 SCHEMA_VERSION = 1
 
@@ -75,7 +76,7 @@ class LauncherStatus:
 def read_status(path: Path) -> LauncherStatus | None:
     """The launcher's last word, or None when there is none that can be read. Unknown fields are ignored."""
     try:
-        raw = json.loads(path.read_bytes())
+        raw = json.loads(read_regular(path))
     except (OSError, ValueError):
         return None
     if not isinstance(raw, dict):

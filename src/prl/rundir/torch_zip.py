@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from prl.rundir import atomic
+from prl.rundir.regular import open_regular
 
 _ARCHIVE = "archive"
 _FORMAT_VERSION = b"3\n"
@@ -52,7 +53,7 @@ def load_plain(path: Path) -> Any:
     Raises OSError when the file cannot be read and TorchFileError when it holds anything else.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_regular(path) as file, zipfile.ZipFile(file) as archive:
             names = [name for name in archive.namelist() if name.endswith("/data.pkl")]
             if len(names) != 1:
                 raise TorchFileError(f"{path}: not a torch file (no data.pkl inside)")

@@ -5,6 +5,7 @@ not be read is said in ``Facts.unknown``.
 """
 
 import json
+import os
 import shutil
 import socket
 import time
@@ -17,6 +18,7 @@ from prl.rundir.broadcasts import list_broadcasts
 from prl.rundir.checkpoints import HALVES, TRAINER, complete_steps
 from prl.rundir.layout import RunLayout, step_number
 from prl.rundir.locate import RunFiles, has_logs, list_attempts, locate
+from prl.rundir.regular import read_regular
 from prl.rundir.status import STOPPED, LauncherStatus, read_status
 from prl.watch.blame import tell_echoes
 from prl.watch.facts import (
@@ -274,7 +276,9 @@ def _unknown(files: RunFiles, launcher: Launcher | None, processes: list[Process
         age = "its word is old" if launcher.state == "unknown" else "they run on another host"
         notes.append(f"processes {', '.join(silent)}: on {launcher.host}, which cannot be asked from here ({age})")
     if files.metrics is None and files.logs:
-        notes.append("metrics: monitors/file/metrics.jsonl does not exist")
+        there = os.path.lexists(RunLayout(files.root).metrics)
+        what = "is not a regular file (a named pipe, a directory, a link to nothing)" if there else "does not exist"
+        notes.append(f"metrics: monitors/file/metrics.jsonl {what}")
     skipped = [f"{log.file} ({log.skipped} bytes)" for log in lines.logs if log.skipped]
     if skipped:
         notes.append(f"the beginning of these logs was not looked at: {', '.join(skipped)}")
@@ -289,8 +293,7 @@ def _unknown(files: RunFiles, launcher: Launcher | None, processes: list[Process
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        with path.open("rb") as file:
-            return _dict(json.loads(file.read(_MAX_CONFIG)))
+        return _dict(json.loads(read_regular(path, _MAX_CONFIG)))
     except (OSError, ValueError, RecursionError):
         return {}
 

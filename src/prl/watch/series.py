@@ -11,6 +11,7 @@ from statistics import median
 
 from prl.rundir.jsonl import Damage
 from prl.rundir.metrics.reader import ORCHESTRATOR, TRAINER, MetricsHistory, MetricsRow, Point, parse_row
+from prl.rundir.regular import open_regular
 from prl.watch.facts import Clock, NonFinite, Series
 from prl.watch.numbers import STABILITY_KEYS, wanted
 
@@ -95,7 +96,7 @@ def episodes_clock(traces: Path, source: str, since: float) -> Clock:
 def _last_objects(path: Path, window: int, damage: Damage) -> list[dict[str, object]]:
     """Objects of the complete lines among the last ``window`` bytes. Raises OSError; an absent file has none."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             start = max(path.stat().st_size - window, 0)
             file.seek(start)
             data = file.read(window)

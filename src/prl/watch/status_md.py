@@ -9,6 +9,7 @@ import errno
 import os
 from pathlib import Path
 
+from prl.rundir.regular import require_regular
 from prl.watch.outward import safe
 from prl.watch.verdict import CONFIGURED, DEGRADED, FAILED, FAILING, FINISHED, RUNNING, UNKNOWN, Number, Verdict
 from prl.watch.words import number_words, step_words, utc_words
@@ -38,9 +39,12 @@ def entry(verdict: Verdict) -> str:
 
 
 def append(path: Path, text: str) -> None:
-    """Append an entry whole or not at all. Raises OSError."""
-    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    """Append an entry whole or not at all, to a regular file in the directory of ``path``. Raises OSError."""
+    if not path.resolve().is_relative_to(path.parent.resolve()):
+        raise OSError(errno.EPERM, f"a link that leaves the run directory, to {path.resolve()}", str(path))
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     try:
+        require_regular(handle, path)
         size = os.fstat(handle).st_size
         ends_line = size == 0 or os.pread(handle, 1, size - 1) == b"\n"
         data = ("" if size == 0 else "\n" if ends_line else "\n\n").encode() + text.encode()

@@ -7,6 +7,7 @@ from typing import Any
 from prl.rundir import jsonl
 from prl.rundir.live.fold import apply_delta
 from prl.rundir.live.writer import LIVE, PENDING
+from prl.rundir.regular import read_regular
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ def read_pending(traces: Path) -> list[dict[str, Any]]:
     found = []
     for path in _files(traces / LIVE / PENDING, ".json"):
         try:
-            found.append(jsonl.decode(path.read_bytes())[0])
+            found.append(jsonl.decode(read_regular(path))[0])
         except (OSError, ValueError):
             continue
     return sorted(found, key=lambda dispatch: str(dispatch.get("started")))

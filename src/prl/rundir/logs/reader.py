@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from prl.rundir.logs.dating import Dated, DateMark, date_clocks, parse_clock, parse_date_line
+from prl.rundir.regular import open_regular
 from prl.text.terminal import strip_escapes
 
 DEFAULT_WINDOW = 2 * 1024**2
@@ -97,7 +98,7 @@ def read_log(path: Path, window: int = DEFAULT_WINDOW) -> LogRead:
     """Read at most the last ``window`` bytes of a log. Never raises on what the file holds or when it is gone."""
     read = LogRead(path)
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             stat = path.stat()
             read.size, read.modified = stat.st_size, stat.st_mtime
             head = file.read(_HEAD)
