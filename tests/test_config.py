@@ -67,7 +67,7 @@ def test_blocks_are_switched_on_and_off_bare(base: str) -> None:
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (["--orchestrator.batch-sise", "64"], ["batch-sise"]),
+        (["--orchestrator.batch-sise", "64"], ["batch_sise"]),
         (["--trainer.optim.lr", "fast"], ["trainer.optim.lr", "fast"]),
         (["--log.level", "loud"], ["log.level", "loud", "warning"]),
         (["--orchestrator.train.sampling.top-p", "0.9"], ["top_p = 0.9", "1.0"]),
@@ -157,3 +157,67 @@ def test_checkpoints_lie_where_they_were_asked_to(tmp_path: Path) -> None:
 def test_the_examples_are_valid(path: Path) -> None:
     cls = SFTConfig if path.stem == "sft" else RLConfig
     cls.model_validate(tomllib.loads(path.read_text()))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("latin.toml", b'# a\nx = "\xe9"\n', "latin.toml line 2: not UTF-8"),
+        ("marked.toml", b"\xef\xbb\xbfmax_steps = 3\n", "starts with a byte order mark"),
+        ("broken.toml", b"max_steps =\n", "broken.toml"),
+        ("list.json", b"[1]", "must be one JSON object, not list"),
+        ("broken.json", b"{", "broken.json"),
+        ("deep.json", b"[" * 100_000, "deep.json"),
+        ("x.ini", b"", "Supported"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_64_and_named(
+    tmp_path: Path, name: str, content: bytes, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    for args in (["@", str(tmp_path / name)], ["--trainer", f"@{tmp_path / name}"]):
+        assert told in refused_words(args, capsys)
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["--orchestrator.train.source", "{bad json"], "--orchestrator.train.source {bad json: not JSON"),
+        (["--ckpt", "[1"], "[1"),
+        (["@"], "@ must be followed"),
+        (["@", "/"], "/: Is a directory"),
+        (["--run.name", "caf\udce9"], "not UTF-8"),
+        (["--run.name", "\ud800"], "not UTF-8"),
+        (["--trainer.optim.lr", "inf"], "--trainer.optim.lr: Input should be a finite number"),
+        (["--trainer.optim.lr", "nan"], "--trainer.optim.lr: Input should be a finite number"),
+        (
+            ["--orchestrator.train.source", '[{"env": {"taskset": {"id": "x", "hard": [1e999]}}}]'],
+            "env.taskset.hard[0]",
+        ),
+        (["--orchestrator.batch-sise", "4"], "did you mean `--orchestrator.batch_size`?"),
+        (["--orchestrator.train.source", '[{"environ": {}}]'], "did you mean `--orchestrator.train.source[0].env`?"),
+        (["--trainer.scheduler.type", "linear", "--trainer.scheduler.warmup_stps", "1"], "warmup_steps`?"),
+        (["--run.name", "a/b"], "run.name = 'a/b'"),
+        (["--run.name", ".."], "run.name = '..'"),
+        (["--run.name", "a\nb"], r"run.name = 'a\nb'"),
+        (["--run.name", "a\x1b[2Jb"], "run.name"),
+        (["--run.name", "é" * 101], "200 bytes"),
+        (["--run.dir", "a/../b"], "run.dir = 'a/../b'"),
+        (["--run.dir", "/a"], "run.dir = '/a'"),
+        (["--run.dir", "a/\tb"], "run.dir"),
+    ],
+)
+def test_whatever_the_library_lets_through_is_told_in_words(
+    base: str, args: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert told in refused_words(["@", base, *args], capsys)
+
+
+def refused_words(args: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as stop:
+        load_config(RLConfig, args, prog="rl")
+    assert stop.value.code == USAGE_EXIT
+    said = capsys.readouterr().err
+    assert said.startswith("rl: ")
+    assert "nothing was started" in said
+    return said

@@ -45,6 +45,15 @@ def test_several_files_are_kept_under_headings(attempt: Attempt, tmp_path: Path)
     assert (attempt.resolved / "envs" / "train" / "x.json").is_file()
 
 
+def test_what_cannot_be_told_leaves_no_half_of_an_attempt(attempt: Attempt, tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text("max_steps = 1\n")
+    before = sorted(attempt.configs.rglob("*"))
+    with pytest.raises(ValueError, match="Out of range float"):
+        write_records(attempt, "rl", ["@", str(file)], {"x": ResumeConfig()}, {"load": float("inf")})
+    assert sorted(attempt.configs.rglob("*")) == before
+
+
 @pytest.mark.parametrize(
     ("argv", "command"),
     [

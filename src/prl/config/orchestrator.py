@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
-from pydantic_config import BaseConfig
 
+from prl.config.base import BaseConfig
 from prl.config.common import (
     CkptConfig,
     LogConfig,

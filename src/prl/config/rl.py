@@ -7,8 +7,8 @@ Values given once at the top (``max_steps``, ``seq_len``, ``model``, ``ckpt``, `
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
-from pydantic_config import BaseConfig
 
+from prl.config.base import BaseConfig
 from prl.config.common import RolloutTransportConfig, WeightBroadcastConfig
 from prl.config.inference import InferenceConfig
 from prl.config.orchestrator import OrchestratorConfig

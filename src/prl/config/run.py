@@ -4,12 +4,14 @@ from pathlib import Path
 from typing import Self
 
 from pydantic import Field, model_validator
-from pydantic_config import BaseConfig
 
+from prl.config.base import BaseConfig
 from prl.config.common import CkptConfig, LogConfig, ModelConfig, MonitorsConfig, ResumeConfig
 from prl.rundir.discovery import default_output_dir
 
 PROTECTED_ENV_VARS = frozenset({"CUDA_VISIBLE_DEVICES", "PRL_RUN_ID", "PRL_RUN_NAME"})
+NAME_BYTES = 200
+"""File systems take 255; what is put before and behind a name needs some of them."""
 
 
 class RunConfig(BaseConfig):
@@ -17,6 +19,25 @@ class RunConfig(BaseConfig):
     """Default: ``<envs>--<model>--<8 hex digits>``."""
     dir: str | None = None
     """Directory below ``output_dir``. Default: the name."""
+
+    @model_validator(mode="after")
+    def _usable_names(self) -> Self:
+        if self.name is not None and ("/" in self.name or not _usable(self.name)):
+            raise ValueError(
+                f"run.name = {self.name!r}: must be printable text of at most {NAME_BYTES} bytes without '/', "
+                "neither '.' nor '..'"
+            )
+        if self.dir is not None and (self.dir.startswith("/") or not all(map(_usable, self.dir.split("/")))):
+            raise ValueError(
+                f"run.dir = {self.dir!r}: must be a directory below output_dir, without '.' and '..', "
+                f"each of its names printable and of at most {NAME_BYTES} bytes"
+            )
+        return self
+
+
+def _usable(name: str) -> bool:
+    """Whether a directory can be called so, and the name be shown on one line."""
+    return name.isprintable() and name.strip() not in ("", ".", "..") and len(name.encode()) <= NAME_BYTES
 
 
 class LaunchConfig(BaseConfig):

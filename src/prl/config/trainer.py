@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
-from pydantic_config import BaseConfig
 
+from prl.config.base import BaseConfig
 from prl.config.common import (
     CkptConfig,
     LogConfig,

@@ -5,17 +5,20 @@ import secrets
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import PurePath
 
 from prl.config import RunConfig
+from prl.config.run import NAME_BYTES
 from prl.launch.exits import CONFIGURATION, RefusedError
+
+_READABLE_BYTES = NAME_BYTES - len("--01234567")
 
 
 def new_run_name(sources: Iterable[str], model: str) -> str:
     """``<sources joined by +>--<last segment of the model's name>--<8 hex digits>``, lower-case."""
     first = "+".join(dict.fromkeys(sources)) or "no-env"
     last = model.rstrip("/").rsplit("/", 1)[-1]
-    return f"{first}--{last}--{secrets.token_hex(4)}".lower()
+    readable = "".join(c if c.isprintable() else "_" for c in f"{first}--{last}".lower())
+    return f"{readable.encode()[:_READABLE_BYTES].decode(errors='ignore')}--{secrets.token_hex(4)}"
 
 
 def run_id() -> str:
@@ -34,17 +37,11 @@ class RunName:
 def named(run: RunConfig, *, sources: Iterable[str], model: str, resuming: bool) -> RunName:
     """The run's name and directory, made up where the user gave none.
 
-    Raises RefusedError when the run shall go on but is not named (a new name would never find it), or when the
-    directory would lie outside the output directory.
+    Raises RefusedError when the run shall go on but is not named: a new name would never find it.
     """
     if run.name is None and run.dir is None and resuming:
         raise RefusedError(
             CONFIGURATION, "resume needs the run it resumes: give --run.name NAME (a directory below --output_dir)"
         )
     name = run.name or run.dir or new_run_name(sources, model)
-    directory = run.dir or name
-    path = PurePath(directory)
-    if path.is_absolute() or ".." in path.parts or not path.parts:
-        key = "run.dir" if run.dir else "run.name"
-        raise RefusedError(CONFIGURATION, f"{key} = {directory!r}: must be a directory below output_dir, without '..'")
-    return RunName(name, directory)
+    return RunName(name, run.dir or name)

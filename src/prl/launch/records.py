@@ -44,19 +44,26 @@ def root_files(argv: Sequence[str]) -> list[Path]:
 def write_records(
     attempt: Attempt, program: str, argv: Sequence[str], resolved: Mapping[str, BaseModel], environment: dict[str, Any]
 ) -> None:
-    """Write everything the attempt says about itself. ``resolved`` maps names below ``resolved/`` to models."""
-    _write_once(attempt.configs / "command.txt", command_line(program, argv) + "\n")
-    files = root_files(argv)
-    if len(files) == 1:
-        atomic.write_bytes(attempt.configs / f"{program}{files[0].suffix}", files[0].read_bytes())
-    elif files:
-        parts = (f"# @ {path}\n{path.read_text()}" for path in files)
-        atomic.write_text(attempt.configs / f"{program}.toml", "\n".join(parts))
+    """Write everything the attempt says about itself. ``resolved`` maps names below ``resolved/`` to models.
+
+    All of it is encoded before the first file is written: what cannot be told leaves no half of an attempt.
+    """
+    encoded = {attempt.configs / name: data for name, data in _given_files(program, root_files(argv)).items()}
     for name, model in resolved.items():
-        path = attempt.resolved / f"{name}.json"
+        encoded[attempt.resolved / f"{name}.json"] = atomic.json_bytes(model.model_dump(mode="json"))
+    encoded[attempt.configs / "environment.json"] = atomic.json_bytes(environment)
+    _write_once(attempt.configs / "command.txt", command_line(program, argv) + "\n")
+    for path, data in encoded.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        atomic.write_json(path, model.model_dump(mode="json"))
-    atomic.write_json(attempt.configs / "environment.json", environment)
+        atomic.write_bytes(path, data)
+
+
+def _given_files(program: str, files: Sequence[Path]) -> dict[str, bytes]:
+    """The user's file as it is, or several under headings, by the name of the copy."""
+    if len(files) == 1:
+        return {f"{program}{files[0].suffix}": files[0].read_bytes()}
+    parts = (f"# @ {path}\n".encode() + path.read_bytes() for path in files)
+    return {f"{program}.toml": b"\n".join(parts)} if files else {}
 
 
 def _write_once(path: Path, text: str) -> None:

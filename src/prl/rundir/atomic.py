@@ -32,9 +32,14 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode())
 
 
+def json_bytes(value: Any) -> bytes:
+    """``value`` as indented JSON with a newline at its end. Non-finite floats are refused (ValueError)."""
+    return (json.dumps(value, indent=2, allow_nan=False, default=str) + "\n").encode()
+
+
 def write_json(path: Path, value: Any) -> None:
-    """Replace ``path`` by ``value`` as indented JSON, atomically. Non-finite floats are refused (ValueError)."""
-    write_text(path, json.dumps(value, indent=2, allow_nan=False, default=str) + "\n")
+    """Replace ``path`` by ``value`` as :func:`json_bytes` has it, atomically."""
+    write_bytes(path, json_bytes(value))
 
 
 def replace_symlink(link: Path, target: str) -> None:
