@@ -1,5 +1,6 @@
 """Every rule speaks where it should and is silent where it should, on real run directories."""
 
+import dataclasses
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from prl.rundir import status
 from prl.watch import Finding, Verdict, gather, status_of
 from prl.watch.assess import RULE_FAILED, assess
+from prl.watch.facts import Disk
 from prl.watch.lines import WINDOW
 from prl.watch.rules import RULES, Rule
 from prl.watch.verdict import CRITICAL, DEGRADED, DOWN, HEALTHY, WARNING
@@ -147,6 +149,23 @@ def errors_at(*rates: float) -> Case:
     return case
 
 
+FULL = "No space left on device for broadcasts/step_13: waiting for space, since 12s"
+
+
+def waiting_for_space(output_dir: Path) -> tuple[SampleRun, float]:
+    run, now = running(output_dir)
+    run.log("trainer", (now + 20, "ERROR", FULL))
+    return run, now + 30
+
+
+def space_was_made(output_dir: Path) -> tuple[SampleRun, float]:
+    run, now = running(output_dir)
+    run.log("trainer", (now, "ERROR", FULL))
+    for step in range(13, 60):
+        now = run.step(step)
+    return run, now + 1
+
+
 CASES: dict[str, tuple[Case, Case]] = {
     "process.component-gone": (trainer_died, trainer_done_first),
     "process.run-failed": (failed, stopped),
@@ -154,6 +173,7 @@ CASES: dict[str, tuple[Case, Case]] = {
     "process.hidden-failure": (no_finish_line, finished),
     "progress.stalled": (still_for(100), still_for(50)),
     "progress.no-step": (episodes_without_steps, still_for(100)),
+    "disk.full": (waiting_for_space, space_was_made),
     "startup.over-bound": (starting(700), starting(500)),
     "training.non-finite": (loss_not_a_number, gradient_norm_not_written),
     "episodes.error-rate": (errors_at(0.08, 0.07), errors_at(0.0, 0.08)),
@@ -206,6 +226,27 @@ def test_a_crash_is_told_with_its_cause_and_not_its_echo(tmp_path: Path) -> None
 @pytest.mark.parametrize(("case", "speaks"), [(finish_line_out_of_sight, False), (only_steps_in_sight, True)])
 def test_a_log_that_was_read_in_part_hides_a_finish_line_or_not(tmp_path: Path, case: Case, speaks: bool) -> None:
     assert ("process.hidden-failure" in [one.rule for one in verdict(case, tmp_path).findings]) == speaks
+
+
+def test_a_full_disk_is_critical_only_while_no_step_is_finished(tmp_path: Path) -> None:
+    assert finding(waiting_for_space, tmp_path / "a", "disk.full").severity == CRITICAL
+    run, now = running(tmp_path / "b")
+    run.log(
+        "trainer", (now, "ERROR", "The trainer's half of the checkpoint could not be saved: no space left on device")
+    )
+    at = run.step(13)
+    run.write_status(updated=at)
+    (said,) = status_of(run.root, at + 1).findings
+    assert (said.rule, said.severity) == ("disk.full", WARNING)
+    assert "trainer.log" in said.evidence[0].source
+
+
+@pytest.mark.parametrize(("free", "total", "speaks"), [(63, 100, True), (65, 100, False), (400, 100_000, True)])
+def test_little_free_space_is_told_before_it_is_none(tmp_path: Path, free: int, total: int, speaks: bool) -> None:
+    run, now = running(tmp_path)
+    disk = Disk(str(run.root), free * 1024**2, total * 1024**2)
+    found = assess(dataclasses.replace(gather(run.root, now), disk=disk)).findings
+    assert [one.rule for one in found] == (["disk.full"] if speaks else [])
 
 
 def test_a_killed_engine_is_blamed_rather_than_who_lost_it(tmp_path: Path) -> None:

@@ -22,3 +22,18 @@ def format_duration(seconds: float) -> str:
 def format_percent(share: float) -> str:
     """A share in 0..1 as a percentage with one decimal: ``4.7%``."""
     return f"{100 * share:.1f}%"
+
+
+def format_bytes(size: float) -> str:
+    """A number of bytes in the largest binary unit of which it has one.
+
+    >>> [format_bytes(n) for n in (17, 1536, 3 * 1024**3)]
+    ['17 B', '1.5 KiB', '3.0 GiB']
+    """
+    if size < 1024:
+        return f"{size:.0f} B"
+    for unit in ("KiB", "MiB", "GiB"):
+        size /= 1024
+        if size < 1024:
+            return f"{size:.1f} {unit}"
+    return f"{size / 1024:.1f} TiB"

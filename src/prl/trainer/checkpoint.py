@@ -22,8 +22,13 @@ from prl.config.common import CkptConfig, ResumeConfig
 from prl.rundir import checkpoints
 from prl.rundir.checkpoints import TRAINER
 from prl.trainer.learner import Learner, Progress
+from prl.transport.weights import is_disk_full
 
 logger = logging.getLogger(__name__)
+
+
+_LITTLE = 16 * 1024**2
+"""Bytes free, after a write failed, below which it failed for want of space."""
 
 
 class CheckpointError(RuntimeError):
@@ -74,7 +79,8 @@ class Checkpoints:
             with _alone_is_fine():
                 state_dict_saver.save(_state(self._learner, progress), checkpoint_id=directory, no_dist=alone)
         except CheckpointException as error:
-            raise CheckpointError(_reason(error)) from error
+            full = "no space left on device: " if _is_full(error, directory) else ""
+            raise CheckpointError(full + _reason(error)) from error
 
     def _publish(self, step: int) -> str:
         checkpoints.publish_half(self.root, step, TRAINER, self.halves)
@@ -177,6 +183,16 @@ def _reason(error: CheckpointException) -> str:
     """The first rank's own words. torch wraps them, tracebacks included, in an exception that is no ``Exception``."""
     rank, (cause, _) = next(iter(sorted(error.failures.items())))
     return f"rank {rank}: {type(cause).__name__}: {cause}"
+
+
+def _is_full(error: CheckpointException, directory: Path) -> bool:
+    """Whether the disk is full. torch's writer says only that a number of bytes differs, so the disk is asked, too."""
+    if any(is_disk_full(cause) for cause, _ in error.failures.values()):
+        return True
+    try:
+        return shutil.disk_usage(directory).free < _LITTLE
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager

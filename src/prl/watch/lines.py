@@ -36,6 +36,7 @@ _KINDS = (
     ("teardown", "launcher", re.compile(r".*[Tt]erminating all processes.*")),
     ("trainer_step", "trainer", re.compile(r"Step \d+ \| .*")),
 )
+_NO_SPACE = re.compile(r"[Nn]o space left on device|\bENOSPC\b|\[Errno 28\]|[Qq]uota exceeded")
 _STEP = re.compile(r"Step (\d+) ")
 _DROPPED = re.compile(r"Dropping \d+ non-finite (?:metric )?value\(s\)(?: from \S+)?: (.*)")
 # The others of a step line are printed as nan where they were not measured.
@@ -108,6 +109,8 @@ class _LogLines:
 
     def _line(self, entry: LogEntry) -> None:
         self.warnings += entry.level == "WARNING"
+        if entry.is_error or entry.level == "WARNING":
+            self._no_space(entry)
         dropped = _DROPPED.fullmatch(entry.message)
         if dropped:
             self._nonfinite(entry, (key.strip() for key in dropped[1].split(", ")), None)
@@ -116,6 +119,11 @@ class _LogLines:
                 self.marks[kind] = Mark(kind, component, self.file, entry.offset, entry.time, entry.message)
                 if kind.endswith("_step"):
                     self._step(entry)
+
+    def _no_space(self, entry: LogEntry) -> None:
+        text = next((text for text in (entry.message, entry.exception or "") if _NO_SPACE.search(text)), None)
+        if text is not None:
+            self.marks["no_space"] = Mark("no_space", self.component, self.file, entry.offset, entry.time, text)
 
     def _step(self, entry: LogEntry) -> None:
         match = _STEP.match(entry.message)

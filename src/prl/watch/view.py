@@ -113,7 +113,7 @@ class View:
 
         It is when the whole log was, or when that part holds an earlier line of the worker's: a step, a wait.
         """
-        marked = any(mark.component == worker for mark in self.facts.marks)
+        marked = any(mark.component == worker and mark.kind != "no_space" for mark in self.facts.marks)
         return any(
             log.component == worker and log.size and not log.problem and (not log.skipped or marked)
             for log in self.facts.logs
@@ -289,7 +289,12 @@ class View:
     @property
     def slow(self) -> bool:
         """Whether nothing advanced for longer than two steps take: before that, waiting is how a run works."""
-        return self.idle is not None and self.idle > max(2 * (self.facts.progress.median_step or 0.0), 5.0)
+        return self.idle is not None and self.idle > self.slow_bound
+
+    @property
+    def slow_bound(self) -> float:
+        """Seconds without progress that are more than the usual: two steps."""
+        return max(2 * (self.facts.progress.median_step or 0.0), 5.0)
 
     @cached_property
     def awaits(self) -> str | None:

@@ -5,9 +5,9 @@ establish what it says, and is silent when they do not reach. Every rule has an 
 positive and a negative case in the tests; both are checked.
 """
 
-from prl.watch.rules import episodes, processes, progress, training
+from prl.watch.rules import disk, episodes, processes, progress, training
 from prl.watch.rules.base import Rule
 
-RULES: tuple[Rule, ...] = (*processes.RULES, *progress.RULES, *training.RULES, *episodes.RULES)
+RULES: tuple[Rule, ...] = (*processes.RULES, *disk.RULES, *progress.RULES, *training.RULES, *episodes.RULES)
 
 __all__ = ["RULES", "Rule"]
