@@ -32,12 +32,14 @@ class StandIns:
         self.components = components
         self.pids = tmp_path / "pids"
         self.pids.mkdir()
+        (tmp_path / "word_game.py").touch()
+        source = {"env": {"taskset": {"id": "word-game"}}, "path": str(tmp_path)}
         self.process: subprocess.Popen[bytes] | None = None
         self.config: dict[str, Any] = {
             "output_dir": str(tmp_path / "outputs"),
             "run": {"name": "made-up"},
             "model": {"name": str(make_model(tmp_path / "model"))},
-            "orchestrator": {"batch_size": 8, "train": {"source": [{"env": {"taskset": {"id": "word-game"}}}]}},
+            "orchestrator": {"batch_size": 8, "train": {"source": [source]}},
             "max_steps": 5,
             "shutdown_timeout": 20.0,
         }
@@ -124,6 +126,7 @@ def make_model(directory: Path) -> Path:
     directory.mkdir(parents=True)
     for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
         (directory / name).write_text("{}")
+    (directory / "config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
     (directory / "model.safetensors").write_bytes(b"made up")
     return directory
 

@@ -19,7 +19,7 @@ batch_size = 8
 group_size = 4
 
 [[orchestrator.train.source]]
-env = {{ taskset = {{ id = "word-game" }} }}
+env = {{ taskset = {{ id = "reverse-text" }} }}
 """
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from launch_stand_ins import make_model
+from prl.inference.architecture import FAMILIES
 from prl.launch.exits import CONFIGURATION, RefusedError
-from prl.launch.model import copy_tokenizer, resolve_model
+from prl.launch.model import ARCHITECTURES, copy_tokenizer, resolve_model
 
 
 def refusal(name: str) -> str:
@@ -41,6 +42,28 @@ def test_an_index_must_find_its_shards(tmp_path: Path) -> None:
     assert "model-2.safetensors" in refusal(str(model))
     index.write_text("[]")
     assert "model.safetensors.index.json" in refusal(str(model))
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "architectures = None"),
+        ("{}", "architectures = None"),
+        ('{"architectures": []}', "architectures = []"),
+        ('{"architectures": ["MambaForCausalLM"]}', "['MambaForCausalLM']; supported are LlamaForCausalLM"),
+    ],
+)
+def test_a_model_that_cannot_be_trained_here(tmp_path: Path, content: str, told: str) -> None:
+    model = make_model(tmp_path / "model")
+    (model / "config.json").write_text(content)
+    message = refusal(str(model))
+    assert f"model.name = {str(model)!r}" in message
+    assert told in message
+
+
+def test_the_engine_runs_what_the_launcher_lets_through() -> None:
+    assert set(ARCHITECTURES) == set(FAMILIES)
 
 
 @pytest.mark.parametrize("name", ["./absent", "/absent/model", "a/b/c", "absent"])

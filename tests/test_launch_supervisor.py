@@ -212,7 +212,7 @@ def test_a_supervised_run_is_watched_over_alike(make: Make) -> None:
         "data": {"path": str(run.root / "data.jsonl")},
         "max_steps": 2,
     }
-    (run.root / "data.jsonl").write_text("")
+    (run.root / "data.jsonl").write_text('{"messages": []}\n')
     run.components["trainer"] = {"say": ["10:00:00   ERROR no conversations"], "exit": 1}
     assert run.run() == 1
     assert run.status()["kind"] == "sft"

@@ -80,6 +80,21 @@ def _lock(handle: int, root: Path) -> None:
             return
 
 
+def refuse_unwritable(key: str, directory: Path) -> None:
+    """Refuse a directory of the user, named by its key, that cannot be made or written to."""
+    root = directory.absolute()
+    there = next(path for path in (root, *root.parents) if os.path.lexists(path))
+    if there.is_symlink() and not there.exists():
+        problem = f"{there} is a link to nowhere"
+    elif not there.is_dir():
+        problem = f"{there} is not a directory"
+    elif not os.access(there, os.W_OK | os.X_OK):
+        problem = f"{there} cannot be written to"
+    else:
+        return
+    raise RefusedError(RUN_DIRECTORY, f"{key} = '{directory}': {problem}; give a directory where files can be made")
+
+
 def check_directory(layout: RunLayout, output_dir: Path, *, resuming: bool, clean: bool) -> bool:
     """Decide whether a launch may have the directory; True when it has to be removed first (``--clean``).
 

@@ -13,12 +13,15 @@ from prl.rundir.layout import TOKENIZER_FILES
 
 _VOCABULARIES = ("tokenizer.json", "tokenizer.model", "vocab.json")
 _INDEX = "model.safetensors.index.json"
+ARCHITECTURES = ("LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
+"""Of what trainer and engine know. Details of a configuration are theirs to refuse."""
 
 
 def resolve_model(name: str) -> Path:
     """The directory of model ``name``: a directory itself, else its snapshot in the local Hugging Face cache.
 
-    Raises RefusedError when there is none, or naming the file that a directory lacks.
+    Raises RefusedError when there is none, naming the file that a directory lacks, or when the model is of an
+    architecture that cannot be trained here.
     """
     path = Path(name).expanduser()
     directory = path.absolute() if path.is_dir() else _cached(name)
@@ -27,6 +30,7 @@ def resolve_model(name: str) -> Path:
         raise RefusedError(
             CONFIGURATION, f"model.name = {name!r}: {directory} has no {missing}; it is not a whole model"
         )
+    _refuse_foreign(name, directory / "config.json")
     return directory
 
 
@@ -57,6 +61,20 @@ def _cached(name: str) -> Path:
             f"model.name = {name!r}: neither a directory here nor a model in the local Hugging Face cache; "
             f"get it with `hf download {name}`, or give the path of a directory",
         ) from None
+
+
+def _refuse_foreign(name: str, path: Path) -> None:
+    try:
+        config = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise RefusedError(CONFIGURATION, f"model.name = {name!r}: {path} is not JSON ({error})") from None
+    architectures = config.get("architectures") if isinstance(config, dict) else None
+    if not isinstance(architectures, list) or not any(name in ARCHITECTURES for name in architectures):
+        raise RefusedError(
+            CONFIGURATION,
+            f"model.name = {name!r}: {path} has architectures = {architectures!r}; "
+            f"supported are {', '.join(ARCHITECTURES)}",
+        )
 
 
 def _missing(directory: Path) -> str | None:

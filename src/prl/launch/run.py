@@ -24,6 +24,7 @@ from prl.launch.directory import (
     new_attempt,
     point_latest,
     refuse_foreign_checkpoints,
+    refuse_unwritable,
     remove_run,
     remove_stale,
     set_aside,
@@ -32,6 +33,7 @@ from prl.launch.directory import (
 from prl.launch.events import Event, Finished, Outcome, Started
 from prl.launch.exits import OK, RUN_DIRECTORY, SIGNALLED, RefusedError
 from prl.launch.identity import named, run_id
+from prl.launch.inputs import check_conversations, check_sources
 from prl.launch.model import copy_tokenizer, resolve_model
 from prl.launch.ports import PortClaim, claim_ports
 from prl.launch.progress import Progress
@@ -111,8 +113,10 @@ class _Launch:
             logger.error("Nothing was started")
             outcome = Outcome(refused.exit_code, REFUSED, cause=str(refused))
         except OSError as error:  # a directory that cannot be made, a disk that is full
-            logger.error("Error occurred: %s. Nothing was started", error)
-            outcome = Outcome(RUN_DIRECTORY, REFUSED, cause=str(error))
+            cause = f"output_dir = '{self.config.output_dir}': {error}"
+            logger.error("Error occurred: %s", cause)
+            logger.error("Nothing was started")
+            outcome = Outcome(RUN_DIRECTORY, REFUSED, cause=cause)
         except KeyboardInterrupt:  # before the supervisor took over the signals
             logger.warning("Received an interrupt. Nothing was started")
             outcome = Outcome(SIGNALLED + signal.SIGINT, STOPPED, cause="stopped by SIGINT")
@@ -129,6 +133,7 @@ class _Launch:
         run = named(config.run, sources=sources, model=config.model.name, resuming=going_on)
         layout = RunLayout((config.output_dir / run.dir).absolute())
         model = resolve_model(config.model.name)
+        self._check_inputs()
         with contextlib.ExitStack() as starting:
             starting.enter_context(starting_alone(layout.root))
             removing = check_directory(layout, config.output_dir, resuming=going_on, clean=config.clean)
@@ -153,6 +158,16 @@ class _Launch:
                 supervisor = self._supervisor(decided, prepared, checkpoints)
                 starting.close()  # the status tells of this launcher from here on
                 return supervisor.run()
+
+    def _check_inputs(self) -> None:
+        config = self.config
+        if isinstance(config, RLConfig):
+            check_sources(config.orchestrator.train.source, config.env_vars)
+        else:
+            check_conversations(config.data.path)
+        refuse_unwritable("output_dir", config.output_dir)
+        if config.ckpt and config.ckpt.output_dir:
+            refuse_unwritable("ckpt.output_dir", config.ckpt.output_dir)
 
     def _prepare(self, decided: Decisions) -> _Prepared:
         config, attempt = self.config, decided.attempt
