@@ -1,10 +1,12 @@
 """When checkpoints are due, which is found, what is refused, and that a state survives."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
+from torch.distributed.checkpoint import FileSystemWriter
 
 from prl.config import CkptConfig, ResumeConfig
 from prl.config.trainer import AdamWConfig, LinearSchedulerConfig
@@ -104,18 +106,32 @@ def test_a_checkpoint_of_another_model_is_refused(model: Path, tmp_path: Path) -
 def test_a_full_disk_costs_the_checkpoint_and_leaves_no_part_of_it(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from torch.distributed.checkpoint import FileSystemWriter
-
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(FileSystemWriter, "write_data", full)
     assert not saved(tmp_path, learner(model)).save(Progress(step=2))
     assert re.search(
-        r"checkpoint at step 2 could not be saved: rank 0: OSError: .*No space left on device", caplog.text
+        r"checkpoint at step 2 could not be saved: no space left on device: rank 0: OSError: .*No space left on device",
+        caplog.text,
     )
     assert complete_steps(tmp_path, (TRAINER,)) == []
     assert not (tmp_path / "step_2.tmp" / "trainer.tmp").exists()
+
+
+def test_a_full_disk_is_named_though_the_writer_speaks_of_positions(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def short(*_: object) -> None:
+        raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 704 vs 598")
+
+    monkeypatch.setattr(FileSystemWriter, "write_data", short)
+    assert not saved(tmp_path, learner(model)).save(Progress(step=2))
+    assert "could not be saved: rank 0: RuntimeError" in caplog.text, "with room on the disk, it is another fault"
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 10**9, 0))
+    assert not saved(tmp_path, learner(model)).save(Progress(step=4))
+    assert "step 4 could not be saved: no space left on device: rank 0: RuntimeError" in caplog.text
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_checkpoint_directory_that_cannot_be_made_costs_the_checkpoint_only(

@@ -69,7 +69,10 @@ class Checkpoints:
                 logger.error(
                     "The trainer's half of the checkpoint at step %d could not be saved: %s", progress.step, error
                 )
-                shutil.rmtree(self.root / f"step_{progress.step}.tmp" / f"{TRAINER}.tmp", ignore_errors=True)
+                staging = self.root / f"step_{progress.step}.tmp"
+                shutil.rmtree(staging / f"{TRAINER}.tmp", ignore_errors=True)
+                with contextlib.suppress(OSError):  # the other half may be in it
+                    staging.rmdir()
             return False
         return True
 

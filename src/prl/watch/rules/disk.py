@@ -30,8 +30,8 @@ def full(view: View) -> Finding | None:
         message=message,
         evidence=_evidence(said, disk, room),
         cause="a file system or a quota is full",
-        action="Free space there, for instance by removing old checkpoints (lower ckpt.keep_last) or old runs. A run that "
-        "waits for space goes on by itself; a checkpoint that could not be saved is missing.",
+        action="Free space there, for instance by removing old runs or checkpoints. A run that waits for it then goes "
+        "on by itself; a checkpoint that could not be saved stays missing.",
     )
 
 
