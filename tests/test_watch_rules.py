@@ -2,7 +2,9 @@
 
 import dataclasses
 import os
-from collections.abc import Callable
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -166,6 +168,15 @@ def space_was_made(output_dir: Path) -> tuple[SampleRun, float]:
     return run, now + 1
 
 
+def stopped_child(output_dir: Path) -> tuple[SampleRun, float]:
+    """The processes of a sample run are this one, so a stopped child of it is a stopped worker of theirs."""
+    child = subprocess.Popen(["sleep", "60"])
+    CHILDREN.append(child)
+    child.send_signal(signal.SIGSTOP)
+    os.waitpid(child.pid, os.WUNTRACED)  # returns once it is stopped
+    return running(output_dir)
+
+
 CASES: dict[str, tuple[Case, Case]] = {
     "process.component-gone": (trainer_died, trainer_done_first),
     "process.run-failed": (failed, stopped),
@@ -173,12 +184,25 @@ CASES: dict[str, tuple[Case, Case]] = {
     "process.hidden-failure": (no_finish_line, finished),
     "progress.stalled": (still_for(100), still_for(50)),
     "progress.no-step": (episodes_without_steps, still_for(100)),
+    "process.stopped": (stopped_child, healthy),
     "disk.full": (waiting_for_space, space_was_made),
     "startup.over-bound": (starting(700), starting(500)),
     "training.non-finite": (loss_not_a_number, gradient_norm_not_written),
     "episodes.error-rate": (errors_at(0.08, 0.07), errors_at(0.0, 0.08)),
 }
 """For each rule a run on which it speaks and one that is close to it on which it is silent."""
+
+
+CHILDREN: list[subprocess.Popen[bytes]] = []
+
+
+@pytest.fixture(autouse=True)
+def no_child_is_left() -> Iterator[None]:
+    yield
+    while CHILDREN:
+        child = CHILDREN.pop()
+        child.kill()
+        child.wait()
 
 
 def verdict(case: Case, output_dir: Path) -> Verdict:
@@ -228,12 +252,34 @@ def test_a_log_that_was_read_in_part_hides_a_finish_line_or_not(tmp_path: Path, 
     assert ("process.hidden-failure" in [one.rule for one in verdict(case, tmp_path).findings]) == speaks
 
 
+def test_a_stopped_process_is_named_with_what_lets_it_go_on(tmp_path: Path) -> None:
+    said = finding(stopped_child, tmp_path, "process.stopped")
+    assert f"(pid {CHILDREN[0].pid})" in said.message
+    assert said.action == f"Let it go on: kill -CONT {CHILDREN[0].pid}"
+    assert said.severity == WARNING
+
+
+def test_counters_that_stood_long_are_not_said_to_advance(tmp_path: Path) -> None:
+    run, now = running(tmp_path)
+    run.episode(500, now + 20)
+    (said,) = (one for one in status_of(run.root, now + 75).findings if one.rule == "progress.no-step")
+    assert "no other counter has advanced for 55" in said.message
+
+
+def test_resuming_is_advised_only_where_a_checkpoint_is(tmp_path: Path) -> None:
+    assert "--clean" in (finding(failed, tmp_path / "a", "process.run-failed").action or "")
+    run, now = failed(tmp_path / "b")
+    for half, name in (("trainer", ".metadata"), ("orchestrator", "progress.pt")):
+        (run.layout.checkpoints / "step_8" / half).mkdir(parents=True)
+        (run.layout.checkpoints / "step_8" / half / name).touch()
+    (said,) = status_of(run.root, now).findings
+    assert "--resume and the same run name (newest complete checkpoint: step 8)" in (said.action or "")
+
+
 def test_a_full_disk_is_critical_only_while_no_step_is_finished(tmp_path: Path) -> None:
     assert finding(waiting_for_space, tmp_path / "a", "disk.full").severity == CRITICAL
     run, now = running(tmp_path / "b")
-    run.log(
-        "trainer", (now, "ERROR", "The trainer's half of the checkpoint could not be saved: no space left on device")
-    )
+    run.log("trainer", (now, "ERROR", "The checkpoint could not be saved: no space left on device"))
     at = run.step(13)
     run.write_status(updated=at)
     (said,) = status_of(run.root, at + 1).findings

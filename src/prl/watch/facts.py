@@ -83,6 +83,8 @@ class Process:
     exit_code: int | None = None
     reason: str | None = None
     ended: float | None = None
+    stopped: list[int] = field(default_factory=list)
+    """Of its own pid and those of its descendants, the ones that the system holds stopped (SIGSTOP, a debugger)."""
 
 
 @dataclass(frozen=True)

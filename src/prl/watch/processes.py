@@ -47,10 +47,12 @@ def launcher_facts(status: LauncherStatus, now: float) -> Launcher:
 
 def process_facts(status: LauncherStatus, launcher: Launcher, now: float) -> list[Process]:
     """The processes that the launcher recorded, each as a fact."""
-    return [_process(process, launcher, now) for process in status.processes]
+    here = any(process.host == socket.gethostname() for process in status.processes)
+    stopped = _stopped_trees() if here and launcher.state == ALIVE else {}
+    return [_process(process, launcher, now, stopped) for process in status.processes]
 
 
-def _process(process: ProcessStatus, launcher: Launcher, now: float) -> Process:
+def _process(process: ProcessStatus, launcher: Launcher, now: float, stopped: dict[int, list[int]]) -> Process:
     as_of = launcher.updated
     if process.ended is not None or process.exit_code is not None:
         state = EXITED
@@ -72,7 +74,23 @@ def _process(process: ProcessStatus, launcher: Launcher, now: float) -> Process:
         exit_code=process.exit_code,
         reason=process.reason,
         ended=process.ended,
+        stopped=stopped.get(process.pid, []) if state == ALIVE and process.host == socket.gethostname() else [],
     )
+
+
+def _stopped_trees() -> dict[int, list[int]]:
+    """The stopped processes of this host, under their own pid and the pid of each of their ancestors."""
+    found: dict[int, list[int]] = {}
+    for process in psutil.process_iter():
+        try:
+            if process.status() not in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP):
+                continue
+            line = [process, *process.parents()]
+        except (psutil.Error, OSError):
+            continue
+        for member in line:
+            found.setdefault(member.pid, []).append(process.pid)
+    return found
 
 
 def _lives(pid: int, started: float, *, exact: bool) -> bool:

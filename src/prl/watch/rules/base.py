@@ -17,6 +17,16 @@ class Rule:
     check: Callable[[View], Finding | None]
 
 
+def restart(view: View) -> str:
+    """How a run is started again: from its newest checkpoint, or anew where it has none."""
+    if view.facts.checkpoints.complete:
+        step = view.facts.checkpoints.complete[-1]
+        how = f"with --resume and the same run name (newest complete checkpoint: step {step})"
+    else:
+        how = "with --clean or under another run name: it has no complete checkpoint to resume from"
+    return f"A run is restarted as a whole: remove the cause, then launch it again {how}."
+
+
 def how_it_ended(process: Process) -> str:
     """The end of a process in words."""
     code = process.exit_code

@@ -2,11 +2,20 @@
 
 from prl.rundir import status
 from prl.watch.facts import ALIVE, GONE
-from prl.watch.rules.base import Rule, end_evidence, error_evidence, how_it_ended
-from prl.watch.verdict import CRITICAL, FAILED, FAILING, FINISHED, Evidence, Finding
+from prl.watch.rules.base import Rule, end_evidence, error_evidence, how_it_ended, restart
+from prl.watch.verdict import (
+    CRITICAL,
+    DRAINING,
+    FAILED,
+    FAILING,
+    FINISHED,
+    RUNNING,
+    STARTING,
+    WARNING,
+    Evidence,
+    Finding,
+)
 from prl.watch.view import View
-
-_RESTART = "A run is restarted as a whole: remove the cause, then launch it again with --resume and the same run name."
 
 
 def component_gone(view: View) -> Finding | None:
@@ -24,7 +33,7 @@ def component_gone(view: View) -> Finding | None:
         message=f"{first.name} {how_it_ended(first)} while the run needs it{also}",
         evidence=[end_evidence(process) for process in (first, *others)] + _cause_evidence(view),
         cause=_cause(view, first.log),
-        action=_RESTART,
+        action=restart(view),
     )
 
 
@@ -44,7 +53,7 @@ def run_failed(view: View) -> Finding | None:
             message=message,
             evidence=[error_evidence(crash)],
             cause=crash.summary,
-            action=_RESTART,
+            action=restart(view),
         )
     # A process without an exit code was ended by whoever cleaned up; the launcher's own word says why.
     process = view.culprit if view.culprit is not None and view.culprit.exit_code is not None else None
@@ -59,7 +68,7 @@ def run_failed(view: View) -> Finding | None:
         message=f"The run failed{code}: {how}",
         evidence=evidence + _cause_evidence(view),
         cause=_cause(view, process.log) if process is not None else said,
-        action=_RESTART,
+        action=restart(view),
     )
 
 
@@ -92,7 +101,29 @@ def launcher_gone(view: View) -> Finding | None:
             *_cause_evidence(view),
         ],
         cause=view.cause.summary if view.cause else "it was killed, or its host was restarted",
-        action=(f"End the processes that are left by their pids ({names}), then resume. " if left else "") + _RESTART,
+        action=(f"End the processes that are left by their pids ({names}), then go on. " if left else "")
+        + restart(view),
+    )
+
+
+def stopped(view: View) -> Finding | None:
+    """A process of a run that should be running is held by the system: it lives and does nothing."""
+    if view.phase not in (STARTING, RUNNING, DRAINING):
+        return None
+    held = {pid: process for process in view.facts.processes for pid in process.stopped}
+    if not held:
+        return None
+    named = ", ".join(f"{process.name} (pid {pid})" for pid, process in held.items())
+    return Finding(
+        rule="process.stopped",
+        severity=WARNING,
+        message=f"Stopped by a signal, alive but doing nothing: {named}",
+        evidence=[
+            Evidence(f"process {pid} on {process.host}", "state T (stopped)", time=process.as_of)
+            for pid, process in held.items()
+        ],
+        cause="somebody sent SIGSTOP, or a debugger holds it",
+        action=f"Let it go on: kill -CONT {' '.join(map(str, held))}",
     )
 
 
@@ -144,5 +175,6 @@ RULES = (
     Rule("process.component-gone", component_gone),
     Rule("process.run-failed", run_failed),
     Rule("process.launcher-gone", launcher_gone),
+    Rule("process.stopped", stopped),
     Rule("process.hidden-failure", hidden_failure),
 )

@@ -2,7 +2,7 @@
 
 from prl.text.human import format_duration
 from prl.watch.facts import Clock
-from prl.watch.rules.base import Rule
+from prl.watch.rules.base import Rule, restart
 from prl.watch.verdict import CRITICAL, DRAINING, RUNNING, STARTING, WARNING, Evidence, Finding
 from prl.watch.view import View
 
@@ -21,8 +21,7 @@ def stalled(view: View) -> Finding | None:
         message=f"Nothing has advanced for {format_duration(view.idle)}{_usual(view)}{_waiting(view)}",
         evidence=_clocks(view),
         cause="both sides wait for each other, or the one that is waited for hangs",
-        action="Look at the end of the named component's log. A hang does not mend itself: the run is restarted as a "
-        "whole, with --resume.",
+        action=f"Look at the end of the named component's log. A hang does not mend itself. {restart(view)}",
     )
 
 
@@ -36,9 +35,11 @@ def no_step(view: View) -> Finding | None:
     return Finding(
         rule="progress.no-step",
         severity=WARNING,
-        message=f"No step for {format_duration(age)}{_usual(view)}, though other counters advance{_waiting(view)}",
+        message=f"No step for {format_duration(age)}{_usual(view)}, {_others(view)}{_waiting(view)}",
         evidence=_clocks(view),
-        cause="episodes take longer than before, or most are discarded before they reach a batch",
+        cause="a component hangs or is held up"
+        if view.slow
+        else "episodes take longer than before, or most are discarded before they reach a batch",
         action="Compare duration, errors and discards of the episodes with those of earlier steps.",
     )
 
@@ -73,6 +74,13 @@ def _saving(view: View) -> bool:
 def _usual(view: View) -> str:
     median = view.facts.progress.median_step
     return f" (a step usually takes {format_duration(median)})" if median is not None else ""
+
+
+def _others(view: View) -> str:
+    """What the other counters do. One that advanced a while ago is no sign that they still move."""
+    if view.slow and view.idle is not None:
+        return f"and no other counter has advanced for {format_duration(view.idle)}"
+    return "though other counters advance"
 
 
 def _waiting(view: View) -> str:
