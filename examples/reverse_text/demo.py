@@ -24,6 +24,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from prl.watch import status_of
+
 HERE = Path(__file__).parent
 WORDS = ("planet", "orchard", "breakfast")
 console = Console(highlight=False)
@@ -125,12 +127,12 @@ def main() -> None:
     rl += ["--orchestrator.train.seed", str(args.seed), "--trainer.seed", str(args.seed)]
     run("3 of 3: reinforcement learning", rl)
 
+    verdict = status_of(trained)
     console.rule("What it learned", align="left")
     console.print(samples(result_of(warm), result_of(trained)))
-    console.rule("How the run is doing", align="left")
-    subprocess.run(command("main", "status", trained), check=False)
-    console.print(f"\nrun directory  {trained}", soft_wrap=True)
-    console.print(f"look again     prl status {trained}", soft_wrap=True)
+    console.print(f"\nverdict        {verdict.health}: {verdict.phase}, step {verdict.step} of {verdict.max_steps}")
+    console.print(f"run directory  {trained}", soft_wrap=True)
+    console.print(f"look again     {Path(sys.executable).parent / 'prl'} status {trained}", soft_wrap=True)
     console.print(f"time           {time.monotonic() - started:.0f} s")
 
 
