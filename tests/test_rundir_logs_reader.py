@@ -200,3 +200,29 @@ def test_any_bytes_are_read(tmp_path_factory: pytest.TempPathFactory, data: byte
     log = read(tmp_path_factory.getbasetemp() / "any.log", data, window)
     assert log.problem is None
     assert all(entry.time is not None and 0 <= entry.offset < len(data) for entry in log.entries)
+
+
+CHAINS = {
+    "cause": ("OSError: inner", "RuntimeError: outer", "RuntimeError: outer"),
+    "small class": ("KeyError: 'a'", "socket.gaierror: [Errno -2] outer", "socket.gaierror: [Errno -2] outer"),
+    "local class": ("OSError: inner", "__main__.f.<locals>.Foo: outer", "__main__.f.<locals>.Foo: outer"),
+    "wrapper": ("OSError: inner", "torch.distributed.elastic.SignalException: got 15", "OSError: inner"),
+    "quoted": (
+        "x.CheckpointException: ranks\nTraceback (most recent call last): (RANK 0)\n  File x\nKeyError: 3",
+        "RuntimeError: outer",
+        "RuntimeError: outer",
+    ),
+}
+
+
+@pytest.mark.parametrize("header", ["10:00:00   ERROR Fatal error in train\n", ""])
+@pytest.mark.parametrize("chain", CHAINS)
+def test_of_chained_exceptions_the_last_is_meant(tmp_path: Path, chain: str, header: str) -> None:
+    inner, outer, meant = CHAINS[chain]
+    trace = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n'
+    link = "\nThe above exception was the direct cause of the following exception:\n\n"
+    path = tmp_path / "a.log"
+    path.write_text(f"{header}{trace}{inner}\n{link}{trace}{outer}\n")
+    (entry,) = read_log(path).entries
+    assert entry.exception == meant
+    assert entry.message == ("Fatal error in train" if header else meant)

@@ -97,7 +97,7 @@ def signal_name(number: int) -> str:
 
 
 def _crash(entries: Sequence[LogEntry]) -> str | None:
-    """The exception of the first crash block."""
+    """The exception of the first crash block: of a chain the outermost, which says what it meant for the process."""
     failed = [entry for entry in entries if entry.exception and _TORCHRUN_OWN not in entry.exception]
     fatal = next((entry for entry in failed if entry.message.startswith(_FATAL)), None)
     first = fatal or next(iter(failed), None)

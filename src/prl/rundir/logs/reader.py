@@ -43,7 +43,10 @@ _LEVEL_NAMES = {"E": "ERROR", "F": "CRITICAL", "W": "WARNING", "I": "INFO", "Fat
 
 _TRACEBACK = ("Traceback (most recent call last):", "Exception Group Traceback (most recent call last):")
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
-_EXCEPTION = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:: .*)?")
+# Some classes of the standard library begin small (socket.gaierror); without a module that could be any word.
+_EXCEPTION = re.compile(r"(?:(?:[\w<>]+\.)*[A-Z]\w*|(?:[\w<>]+\.)+[a-z_]\w*)(?:: .*)?")
+_WRAPPER = re.compile(r"(?:\w+\.)*(?:ChildFailedError|SignalException|SystemExit)\b.*")
+"""Exceptions that only pass on that something ended: at the end of a chain they are not what went wrong."""
 
 
 @dataclass
@@ -63,7 +66,7 @@ class LogEntry:
     more: list[str] = field(default_factory=list)
     """Continuation lines, the last :data:`_MAX_MORE` of them."""
     exception: str | None = None
-    """Last line of the traceback, e.g. ``ValueError: no such task``."""
+    """Last line of the traceback, e.g. ``ValueError: no such task``; of chained ones the last that is no wrapper."""
     in_traceback: bool = field(default=False, repr=False)
 
     @property
@@ -155,7 +158,7 @@ class _Parser:
             return
         current = self.open.get(rank)
         bare = line.lstrip(" |+")
-        if bare.startswith(_TRACEBACK) and not _awaits_traceback(current):
+        if _is_traceback(bare) and not _awaits_traceback(current):
             current = LogEntry(offset, "ERROR", "", rank=rank)
             self._add(current, rank)
         if current is None:
@@ -202,6 +205,11 @@ def _json_entry(offset: int, line: str) -> LogEntry | None:
     return entry
 
 
+def _is_traceback(bare: str) -> bool:
+    """Whether a line begins a traceback. With more text on it, it is quoted in somebody's message."""
+    return bare.rstrip() in _TRACEBACK
+
+
 def _awaits_traceback(entry: LogEntry | None) -> bool:
     """Whether a traceback that begins now belongs to ``entry``: awaited, or chained to the one it has."""
     if entry is None or not entry.is_error:
@@ -214,12 +222,15 @@ def _continue(entry: LogEntry, line: str, bare: str) -> None:
     entry.more.append(line)
     if len(entry.more) > _MAX_MORE:
         del entry.more[: -_MAX_MORE // 2]
-    if bare.startswith(_TRACEBACK):
+    if _is_traceback(bare):
         entry.in_traceback = True
     elif entry.in_traceback and not line[:1].isspace() and _EXCEPTION.fullmatch(bare):
-        entry.exception, entry.in_traceback = bare, False
-        if not entry.message:
+        entry.in_traceback = False
+        if entry.exception is not None and _WRAPPER.fullmatch(bare):
+            return
+        if entry.message == (entry.exception or ""):  # no header introduced it
             entry.message = bare
+        entry.exception = bare
     elif entry.in_traceback and line.lstrip().startswith("|") and _EXCEPTION.fullmatch(bare):
         entry.exception = bare  # within an exception group the last one is the innermost
 
