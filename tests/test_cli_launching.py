@@ -8,8 +8,9 @@ import pytest
 from rich.console import Console
 
 from prl.cli.launching import Screen, conclude
-from prl.launch.events import Finished, LogLine, Outcome, Started, Step, Waiting
+from prl.launch.events import Event, Finished, LogLine, Outcome, Started, Step, Waiting
 from prl.rundir.logs.console import setup_logging
+from prl.text.terminal import strip_escapes
 
 
 def draw(*, terminal: bool) -> str:
@@ -48,6 +49,51 @@ def test_on_a_terminal_a_line_shows_step_reward_and_wait() -> None:
     assert "step 7/20" in text
     assert "reward 0.7100 · 1.5s a step · waiting for batch 8 (3 of 8 traces) (400ms)" in text
     assert "SUCCESS Step 7 |   1.5s\n" in text
+
+
+def on_terminal(width: int, *events: Event) -> str:
+    file = io.StringIO()
+    console = Console(
+        file=file, force_terminal=True, width=width, highlight=False, markup=False, soft_wrap=True, color_system=None
+    )
+    with Screen(console) as screen:
+        for event in events:
+            screen._drawn = 0.0
+            screen(event)
+    return strip_escapes(file.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("width", "bar", "cut"), [(200, True, False), (120, False, False), (60, False, True), (30, False, True)]
+)
+def test_the_step_is_readable_however_long_the_wait(width: int, bar: bool, cut: bool) -> None:
+    what = "the trainer to load the model and the orchestrator to find everything"
+    text = on_terminal(width, Started("made-up", Path("/runs/x"), 1, 1000, 500, {}), Waiting(what, 22.1))
+    drawn = [line for line in text.split("\r") if "starting" in line]
+    assert drawn
+    assert all("step 500/1000 " in line and len(line.strip()) <= width for line in drawn)
+    assert ("…" in drawn[0]) == cut
+    assert ("━" in drawn[0]) == bar
+
+
+def test_a_line_of_the_trainer_breaks_in_no_word() -> None:
+    numbers = "10:00:00 SUCCESS Step 7 | " + " | ".join(f"name{i} {i}.1234" for i in range(9))
+    words = "10:00:00 WARNING " + " ".join(f"word{i}" for i in range(20))
+    lines = on_terminal(60, LogLine(numbers), LogLine(words)).splitlines()
+    assert next(line for line in lines if "Step 7" in line).rstrip().endswith("…")
+    assert re.findall(r"word\d+\b", "\n".join(lines)) == [f"word{i}" for i in range(20)]
+    assert all(len(line.strip()) <= 60 for line in lines if "word" in line)
+
+
+def test_a_date_is_shown_once() -> None:
+    dates = [LogLine(f"--- 2026-11-{day} +0000 ---") for day in (29, 29, 30)]
+    assert re.findall("11-..", on_terminal(80, *dates)) == ["11-29", "11-30"]
+
+
+def test_on_a_terminal_the_warning_of_waiting_comes_once_in_ten_steps() -> None:
+    warning = LogLine("10:00:00 WARNING Trainer waited 2.0s for a batch")
+    events = [event for step in range(1, 22) for event in (Step(step, 30), warning)]
+    assert on_terminal(80, *events).count("Trainer waited") == 3
 
 
 def test_the_end_says_where_the_run_is_and_how_it_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ lines of launcher and trainer scroll above it. Elsewhere there are only lines.
 
 import contextlib
 import logging
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -13,8 +14,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from rich.cells import cell_len
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
+from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from prl.launch.events import ComponentUp, Event, Failed, Finished, LogLine, Outcome, Started, Step, Waiting
@@ -26,8 +29,27 @@ from prl.text.terminal import strip_escapes
 _REFRESH_SECONDS = 0.2
 _SAY_AGAIN_SECONDS = 10.0
 """Without a terminal, how often a wait that goes on is told."""
+_BAR_CELLS = 24
+_LEAST_BAR_CELLS = 6
+_WAITED = " WARNING Trainer waited "
+_WAITED_STEPS = 10
+"""On a terminal, the steps from one such warning to the next. ``trainer.log`` has them all."""
+_DATE_LINE = re.compile(r"--- \d{4}-\d{2}-\d{2}(?: [+-]\d{4})? ---(?:\n|$)")
 
 logger = logging.getLogger("prl.launch")
+
+
+class _Bar(ProgressColumn):
+    """A bar of the room that the words beside it leave; none where that is too little."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cells = _BAR_CELLS
+        self._draw = BarColumn()
+
+    def render(self, task: Task) -> ProgressBar | Text:
+        self._draw.bar_width = self.cells
+        return self._draw.render(task) if self.cells >= _LEAST_BAR_CELLS else Text()
 
 
 class Screen:
@@ -36,10 +58,11 @@ class Screen:
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(highlight=False, markup=False, soft_wrap=True)
         self._live = self.console.is_terminal
+        self._bar = _Bar()
         # No refresh thread: the launcher forks, and does so best without other threads.
         self._progress = Progress(
             TextColumn("{task.fields[step]}", markup=False),
-            BarColumn(bar_width=24),
+            self._bar,
             TextColumn("{task.description}", markup=False),
             console=self.console,
             auto_refresh=False,
@@ -50,6 +73,8 @@ class Screen:
         self._drawn = 0.0
         self._last: Step | None = None
         self._said = ("", 0.0)
+        self._date = ""
+        self._waited_step: int | None = None
 
     def __enter__(self) -> Self:
         if self._live:
@@ -64,8 +89,9 @@ class Screen:
 
     def write(self, text: str) -> int:
         """A line of the logger (the stream's side of a ``StreamHandler``)."""
-        if text.strip():
-            self.console.print(Text(text.rstrip("\n")))
+        shown = self._without_date(text).rstrip("\n")
+        if shown.strip():
+            self.console.print(Text(shown))
         return len(text)
 
     def flush(self) -> None:
@@ -76,7 +102,7 @@ class Screen:
             case Started():
                 self._progress.update(self._task, total=event.max_steps, completed=event.resume_step or 0)
             case LogLine():
-                self.write(strip_escapes(event.text))
+                self._show_line(strip_escapes(event.text))
             case Step():
                 self._last = event
                 self._progress.update(self._task, completed=event.step)
@@ -86,6 +112,35 @@ class Screen:
                 self._draw("", force=True)
             case ComponentUp() | Failed():
                 pass  # the launcher's own lines say so
+
+    def _show_line(self, text: str) -> None:
+        """A line of the trainer. Numbers beyond the terminal's width are cut, words go on in the next line."""
+        if not self._live:
+            self.write(text)
+            return
+        shown = self._without_date(text)
+        if not shown.strip() or (_WAITED in shown and self._waited_lately()):
+            return
+        numbers = " | " in shown
+        self.console.print(
+            Text(shown), soft_wrap=False, no_wrap=numbers, overflow="ellipsis" if numbers else "fold", crop=True
+        )
+
+    def _without_date(self, text: str) -> str:
+        """``text`` without the date line in front of it when that date was shown: launcher and trainer both say it."""
+        found = _DATE_LINE.match(text)
+        date = found[0].strip() if found else ""
+        if found and date == self._date:
+            return text[found.end() :]
+        self._date = date or self._date
+        return text
+
+    def _waited_lately(self) -> bool:
+        step = self._last.step if self._last else 0
+        if self._waited_step is not None and step - self._waited_step < _WAITED_STEPS:
+            return True
+        self._waited_step = step
+        return False
 
     def _wait(self, event: Waiting) -> None:
         if self._live:
@@ -116,7 +171,13 @@ class Screen:
         self._drawn = now
         task = self._progress.tasks[0]
         of = f"/{task.total:.0f}" if task.total else ""
-        self._progress.update(self._task, description=text, step=f"step {task.completed:.0f}{of}")
+        step = f"step {task.completed:.0f}{of}"
+        # The table of a progress display would take from all its columns alike.
+        room = self.console.width - cell_len(step) - 2
+        said = Text(text)
+        said.truncate(max(room, 0), overflow="ellipsis")
+        self._bar.cells = min(_BAR_CELLS, room - said.cell_len)
+        self._progress.update(self._task, description=said.plain, step=step)
         self._progress.refresh()
 
 
