@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from prl.config import RLConfig
@@ -102,6 +103,12 @@ def test_a_taken_port_of_the_user_is_refused_with_its_holder(tmp_path: Path, ser
     assert refused.value.exit_code == CONFIGURATION
     message = str(refused.value)
     assert f"inference.server.port = {server_port}: taken by process {os.getpid()}" in message
+
+
+def test_the_room_behind_a_title_is_not_told(tmp_path: Path, server_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil.Process, "cmdline", lambda _self: ["PRL::Inference" + " " * 95])
+    with pytest.raises(RefusedError, match=r"\(PRL::Inference\)"):
+        claim_ports(config(inference={"server": {"port": server_port}}), directory=tmp_path)
 
 
 def test_a_port_set_on_a_component_counts_as_the_users(tmp_path: Path, server_port: int) -> None:

@@ -185,6 +185,7 @@ def test_a_second_interrupt_kills_at_once(make: Make) -> None:
     os.kill(run.process.pid, signal.SIGINT)
     assert run.wait() == 130
     assert next(p for p in run.status()["processes"] if p["name"] == "trainer")["exit_code"] == -9
+    assert "Killed processes as asked: " in run.output()
     assert run.living() == []
 
 

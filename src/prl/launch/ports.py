@@ -233,7 +233,8 @@ def _describe(pid: int | None) -> str:
     if pid is None:
         return "a process of another user"
     try:
-        command = " ".join(psutil.Process(pid).cmdline())
+        # A process that set its title left the room of its arguments behind it, as blanks.
+        command = " ".join(" ".join(psutil.Process(pid).cmdline()).split())
     except psutil.Error:
         return f"process {pid}"
     return f"process {pid} ({command[:120]})"

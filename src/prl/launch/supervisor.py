@@ -236,7 +236,8 @@ class Supervisor:
         killed = end_all(self._tree, self.shutdown_timeout, hurry=hurry)
         if killed:
             names = ", ".join(f"{process.pid}" for process in killed)
-            logger.warning("Killed processes that did not end in time: %s", names)
+            why = "as asked" if len(self._signals) > noted else "that did not end in time"
+            logger.warning("Killed processes %s: %s", why, names)
         for child in self.children:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.process.wait(timeout=POLL_SECONDS)
