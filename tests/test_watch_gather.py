@@ -180,3 +180,22 @@ def test_a_pipe_in_the_place_of_any_file_is_waited_for_by_nobody(tmp_path: Path)
     facts = gather(run.root, now)
     assert [log.file for log in facts.logs if log.problem and "named pipe" in log.problem]
     assert any("metrics" in note and "named pipe" in note for note in facts.unknown)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [('{"run_id": "0', "not JSON"), ("[]", "a JSON list, not an object"), ("{}", "missing")]
+)
+def test_a_broken_word_of_the_launcher_is_told_as_broken(tmp_path: Path, text: str, reason: str) -> None:
+    run, now = running(tmp_path)
+    run.layout.status_json.write_text(text)
+    (note,) = (note for note in gather(run.root, now).unknown if note.startswith("processes"))
+    assert "launcher/status.json cannot be read" in note
+    assert reason in note
+
+
+def test_a_truncated_configuration_is_told(tmp_path: Path) -> None:
+    run, now = running(tmp_path)
+    path = run.resolved / "trainer.json"
+    path.write_bytes(path.read_bytes()[:9])
+    (note,) = (note for note in gather(run.root, now).unknown if note.startswith("configuration"))
+    assert "resolved/trainer.json cannot be read (not JSON" in note

@@ -73,20 +73,38 @@ class LauncherStatus:
         atomic.write_json(path, asdict(self))
 
 
+class StatusError(ValueError):
+    """A file that is there and holds no launcher's word, with the reason."""
+
+
 def read_status(path: Path) -> LauncherStatus | None:
     """The launcher's last word, or None when there is none that can be read. Unknown fields are ignored."""
     try:
+        return load_status(path)
+    except StatusError:
+        return None
+
+
+def load_status(path: Path) -> LauncherStatus | None:
+    """As :func:`read_status`, None only when there is no file. Raises StatusError when what is there cannot be read."""
+    try:
         raw = json.loads(read_regular(path))
-    except (OSError, ValueError):
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise StatusError(error.strerror or str(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise StatusError(f"not JSON: {error}") from error
     if not isinstance(raw, dict):
-        return None
+        raise StatusError(f"a JSON {type(raw).__name__}, not an object")
     try:
         processes = [ProcessStatus(**_known(ProcessStatus, entry)) for entry in raw.get("processes", [])]
         status = LauncherStatus(**{**_known(LauncherStatus, raw), "processes": processes})
-    except (TypeError, AttributeError):
-        return None
-    return status if _well_typed(status) and all(map(_well_typed, processes)) else None
+    except (TypeError, AttributeError) as error:
+        raise StatusError(f"fields are missing or of a wrong type: {error}") from error
+    if not _well_typed(status) or not all(map(_well_typed, processes)):
+        raise StatusError("a field has a wrong type")
+    return status
 
 
 def _well_typed(part: LauncherStatus | ProcessStatus) -> bool:

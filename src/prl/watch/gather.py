@@ -19,7 +19,7 @@ from prl.rundir.checkpoints import HALVES, TRAINER, complete_steps
 from prl.rundir.layout import RunLayout, step_number
 from prl.rundir.locate import RunFiles, has_logs, list_attempts, locate
 from prl.rundir.regular import read_regular
-from prl.rundir.status import STOPPED, LauncherStatus, read_status
+from prl.rundir.status import STOPPED, LauncherStatus, StatusError, load_status
 from prl.watch.blame import tell_echoes
 from prl.watch.facts import (
     Broadcast,
@@ -38,6 +38,7 @@ from prl.watch.processes import launcher_facts, process_facts
 from prl.watch.series import Metrics, episodes_clock, read_metrics_end
 
 _KINDS = (("sft.json", "sft"), ("orchestrator.json", "rl"), ("trainer.json", "rl"), ("eval.json", "eval"))
+_DOCUMENTS = ("rl", "orchestrator", "trainer", "sft", "eval")
 _MAX_CONFIG = 4 * 1024**2
 
 
@@ -45,7 +46,8 @@ def gather(run_dir: Path, now: float | None = None) -> Facts:
     """The facts about the newest attempt of a run, as of ``now`` (Unix seconds; default: this moment)."""
     moment = time.time() if now is None else now
     root = run_dir.resolve()
-    status, attempt = _current_attempt(root)
+    status, broken = _launcher_status(root)
+    status, attempt = _current_attempt(root, status)
     files = locate(root, attempt)
     launcher = launcher_facts(status, moment) if status is not None else None
     processes = process_facts(status, launcher, moment) if status is not None and launcher is not None else []
@@ -77,16 +79,23 @@ def gather(run_dir: Path, now: float | None = None) -> Facts:
         errors=tell_echoes(lines.errors, processes, _teardown(launcher, lines)),
         checkpoints=_checkpoints(root, files, run.kind),
         disk=_disk(root),
-        unknown=[*_unknown(files, launcher, processes, lines), *metrics.unknown],
+        unknown=[*_unknown(files, launcher, processes, lines, broken), *_unread(files), *metrics.unknown],
     )
 
 
-def _current_attempt(root: Path) -> tuple[LauncherStatus | None, int | None]:
+def _launcher_status(root: Path) -> tuple[LauncherStatus | None, str | None]:
+    """The launcher's word, and why it cannot be read where there is one."""
+    try:
+        return load_status(RunLayout(root).status_json), None
+    except StatusError as error:
+        return None, str(error)
+
+
+def _current_attempt(root: Path, status: LauncherStatus | None) -> tuple[LauncherStatus | None, int | None]:
     """The attempt to judge, and the launcher's word on it.
 
     That is the launcher's, unless a later attempt has logs. A dry run makes a later attempt too, but writes no log.
     """
-    status = read_status(RunLayout(root).status_json)
     attempts = list_attempts(root)
     later = [number for number in attempts if status is None or number > status.attempt]
     ran = [number for number in later if has_logs(root, number)]
@@ -121,11 +130,7 @@ def _teardown(launcher: Launcher | None, lines: Lines) -> float | None:
 
 
 def _identity(root: Path, files: RunFiles, status: LauncherStatus | None, lines: Lines) -> RunIdentity:
-    documents = (
-        {name: _json(files.resolved / f"{name}.json") for name in ("rl", "orchestrator", "trainer", "sft", "eval")}
-        if files.resolved
-        else {}
-    )
+    documents = {name: _json(files.resolved / f"{name}.json") for name in _DOCUMENTS} if files.resolved else {}
     shared, trainer = documents.get("rl", {}), documents.get("trainer", {})
     orchestrator = documents.get("orchestrator", {}) or _dict(shared.get("orchestrator"))
     everything = [shared, orchestrator, trainer, documents.get("sft", {}), documents.get("eval", {})]
@@ -267,9 +272,13 @@ def _disk(root: Path) -> Disk | None:
     return Disk(str(root), usage.free, usage.total)
 
 
-def _unknown(files: RunFiles, launcher: Launcher | None, processes: list[Process], lines: Lines) -> list[str]:
+def _unknown(
+    files: RunFiles, launcher: Launcher | None, processes: list[Process], lines: Lines, broken: str | None
+) -> list[str]:
     notes = []
-    if launcher is None and files.logs:
+    if broken is not None:
+        notes.append(f"processes: launcher/status.json cannot be read ({broken}), so nothing says which they are")
+    elif launcher is None and files.logs:
         notes.append("processes: this attempt has no launcher/status.json, so nothing says which they are")
     silent = [process.name for process in processes if process.state == "unknown"]
     if silent and launcher is not None:
@@ -288,14 +297,31 @@ def _unknown(files: RunFiles, launcher: Launcher | None, processes: list[Process
     return notes
 
 
+def _unread(files: RunFiles) -> list[str]:
+    """Documents of the configuration that are there and cannot be read: what they say counts as not said."""
+    paths = [files.resolved / f"{name}.json" for name in _DOCUMENTS] if files.resolved else []
+    problems = ((path.relative_to(files.root).as_posix(), _document(path)[1]) for path in paths)
+    return [f"configuration: {name} cannot be read ({problem})" for name, problem in problems if problem is not None]
+
+
 # ---- JSON of anybody
 
 
 def _json(path: Path) -> dict[str, Any]:
+    return _document(path)[0]
+
+
+def _document(path: Path) -> tuple[dict[str, Any], str | None]:
+    """The object in a file, and why there is none. A file that does not exist is no problem."""
     try:
-        return _dict(json.loads(read_regular(path, _MAX_CONFIG)))
-    except (OSError, ValueError, RecursionError):
-        return {}
+        raw = json.loads(read_regular(path, _MAX_CONFIG))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}, None
+    except OSError as error:
+        return {}, error.strerror or str(error)
+    except (ValueError, RecursionError) as error:
+        return {}, f"not JSON: {error}"
+    return (raw, None) if isinstance(raw, dict) else ({}, f"a JSON {type(raw).__name__}, not an object")
 
 
 def _dict(value: object) -> dict[str, Any]:
