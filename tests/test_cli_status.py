@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -158,8 +160,23 @@ def test_process_shape_is_stable() -> None:
     # Programs read these names; an answer written anew would change silently with them.
     assert set(Process.__dataclass_fields__) == {
         "name", "title", "pid", "host", "state", "started", "log", "as_of", "exit_code", "reason", "ended",
+        "stopped",
     }  # fmt: skip
 
 
 if __name__ == "__main__":
     write_golden()
+
+
+def test_a_reader_that_went_away_leaves_the_exit_status(tmp_path: Path) -> None:
+    run, _ = running(tmp_path)
+    run.finish(T0 + 50)
+    for arguments in ([str(run.root)], [str(run.root), "--json"]):
+        read, write = os.pipe()
+        os.close(read)
+        argv = [sys.executable, "-m", "prl.cli.main", "status", *arguments]
+        try:
+            done = subprocess.run(argv, stdout=write, stderr=subprocess.PIPE, check=False)
+        finally:
+            os.close(write)
+        assert (done.returncode, done.stderr) == (0, b"")

@@ -1,6 +1,8 @@
 """What the watch side's commands have in common: which run is meant, and the form of JSON answers."""
 
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,17 @@ def locate_run(run: str | None) -> Path:
 
 def print_json(answer: dict[str, Any]) -> None:
     """Print an answer as JSON. Text is made harmless and secrets are masked."""
-    click.echo(json.dumps(safe_tree(answer), indent=2, ensure_ascii=False, allow_nan=False))
+    print_text(json.dumps(safe_tree(answer), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def print_text(text: str) -> None:
+    """Print ``text``. A reader that went away (``prl status | head``) changes nothing: the exit status is an answer."""
+    try:
+        click.echo(text, nl=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The interpreter flushes once more at its end, which must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def verdict_answer(verdict: Verdict) -> dict[str, Any]:

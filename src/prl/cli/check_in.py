@@ -2,7 +2,7 @@
 
 import click
 
-from prl.cli.answers import locate_run, print_json, verdict_answer
+from prl.cli.answers import locate_run, print_json, print_text, verdict_answer
 from prl.watch.checkin import check_in as append_check_in
 from prl.watch.outward import safe
 from prl.watch.screen import render
@@ -22,12 +22,13 @@ def check_in(run: str | None, as_json: bool) -> int:
     done = append_check_in(locate_run(run))
     if as_json:
         answer = verdict_answer(done.verdict)
+        answer["ok"] = answer["ok"] and done.problem is None
         answer["status_md"] = {"path": str(done.path), "written": done.problem is None, "problem": done.problem}
         print_json(answer)
     else:
-        click.echo(render(done.verdict), nl=False)
+        print_text(render(done.verdict))
         if done.problem is None:
-            click.echo(f"\nAppended to {safe(str(done.path))}")
+            print_text(f"\nAppended to {safe(str(done.path))}\n")
     if done.problem is not None:
         click.echo(f"prl check-in: nothing was appended. {safe(done.problem)}", err=True)
         return NOT_WRITTEN

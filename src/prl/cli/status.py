@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from prl.cli.answers import locate_run, print_json, verdict_answer
+from prl.cli.answers import locate_run, print_json, print_text, verdict_answer
 from prl.watch.assess import assess
 from prl.watch.facts import Facts, FactsError, loads
 from prl.watch.gather import gather
@@ -40,7 +40,7 @@ def status(run: str | None, as_json: bool, facts: Path | None, save_facts: Path 
     if as_json:
         print_json(verdict_answer(verdict))
     else:
-        click.echo(render(verdict), nl=False)
+        print_text(render(verdict))
     return verdict.exit_code
 
 
