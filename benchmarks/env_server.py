@@ -12,14 +12,16 @@ Measured on two shared cores, Python 3.11, 1,000 episodes:
 ======================================  ==============  ==========
 variant                                 ms CPU/episode  episodes/s
 ======================================  ==============  ==========
-plain                                            10.42          72
-tuned                                             3.98         212
-without remember_default_factories                7.25          95
-without ask_engine_over_aiohttp                   6.60         106
-without call_interception_directly                4.98         170
-without remember_harness_classes                  4.78         146
-without copy_cursors_flat                         4.12         196
-without collect_garbage_rarely                    5.62         167
+plain                                            10.49          91
+tuned                                             2.54         335
+without remember_default_factories                5.44         160
+without ask_engine_over_aiohttp                   4.75         185
+without call_interception_directly                4.39         194
+without remember_harness_classes                  2.94         278
+without copy_cursors_flat                         2.68         363
+without make_workspaces_on_demand                 4.17         204
+without remember_prompts                          4.19         193
+without collect_garbage_rarely                    3.49         288
 ======================================  ==============  ==========
 """
 

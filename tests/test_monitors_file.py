@@ -24,6 +24,7 @@ from prl.rundir.annotations.reader import read_index as read_annotations
 from prl.rundir.episodes.reader import iter_episodes, read_index, read_values
 from prl.rundir.episodes.writer import EpisodeWriter
 from prl.rundir.live.reader import read_live, read_pending
+from prl.rundir.live.writer import LiveWriter
 from prl.rundir.metrics.reader import read_metrics
 from sample_episodes import make_episode, make_failure
 
@@ -144,6 +145,21 @@ def test_rollouts_in_flight_come_and_go(tmp_path: Path) -> None:
     monitor.live_pending({**DISPATCH, "id": "d4"})
     monitor.close(clean=True)
     assert read_pending(traces) == []
+
+
+def test_a_stage_that_is_over_before_the_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[tuple[str, str]] = []
+    for stage in ("pending", "deltas"):
+        record = lambda self, dispatch, *deltas, stage=stage: written.append((stage, dispatch["id"]))  # noqa: E731
+        monkeypatch.setattr(LiveWriter, stage, record)
+    monitor = FileMonitor(tmp_path, "orch", FileMonitorConfig(live_interval=3600.0))
+    for dispatch_id in ("over", "open", "waiting"):
+        monitor.live_pending({**DISPATCH, "id": dispatch_id})
+    for dispatch_id in ("over", "open"):
+        monitor.live_delta({**DISPATCH, "id": dispatch_id}, {"trace": dispatch_id, "open": {"id": dispatch_id}})
+    monitor.live_done("over")
+    monitor.close(clean=True)
+    assert written == [("pending", "waiting"), ("deltas", "open")]
 
 
 def test_live_off_writes_none(tmp_path: Path) -> None:
