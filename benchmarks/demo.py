@@ -64,7 +64,9 @@ class CpuMeter(threading.Thread):
                 times = process.cpu_times()
             except psutil.Error:
                 continue
-            name = next((part for prefix, part in COMPONENTS.items() if title.startswith(prefix)), "other")
+            # A process that has just ended has times, but no title any more.
+            before, _ = self.seconds.get(process, ("other", 0.0))
+            name = next((part for prefix, part in COMPONENTS.items() if title.startswith(prefix)), before)
             self.seconds[process] = (name, times.user + times.system)
 
     def totals(self) -> dict[str, float]:
