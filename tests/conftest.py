@@ -5,6 +5,12 @@ import shutil
 import socket
 
 import pytest
+from hypothesis import settings
+
+# In CI property tests draw the same examples every time: a change is judged by its own faults. Elsewhere they search on.
+settings.register_profile("ci", derandomize=True, deadline=None)
+settings.register_profile("dev", deadline=None)
+settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 
 def require_tool(*names: str) -> None:

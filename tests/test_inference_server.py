@@ -470,4 +470,4 @@ def test_a_refused_model_ends_the_process_with_the_reason_alone(tmp_path: Path, 
 def test_an_unknown_key_is_a_usage_error(tmp_path: Path, model: Path) -> None:
     with start(tmp_path, model, "--engine.max_seqs", "4") as server:
         assert server.process.wait(DEADLINE) == 64
-        assert "max-seqs" in server.log.read_text()
+        assert "--engine.max_seqs" in server.log.read_text()

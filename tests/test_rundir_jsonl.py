@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 from prl.rundir.jsonl import Appender, Damage, Tail, decode, encode, read_lines, split_blocks
 
+# Integers of up to 64 bits: a longer one comes back as the nearest float, as from most readers of JSON.
+INTEGERS = st.integers(min_value=-(2**63), max_value=2**64 - 1)
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none() | st.booleans() | INTEGERS | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=10,
 )
@@ -23,6 +25,10 @@ JSON = st.recursive(
 
 def values(path: Path) -> list[Any]:
     return [line.value for line in read_lines(path)[0]]
+
+
+def test_an_integer_of_more_than_64_bits_comes_back_as_a_float() -> None:
+    assert decode(b'{"x": -9223372036854775809}')[0] == {"x": -9.223372036854776e18}
 
 
 @given(st.dictionaries(st.text(), JSON, max_size=4))

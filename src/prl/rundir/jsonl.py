@@ -43,7 +43,7 @@ def decode(line: bytes) -> tuple[dict[str, Any], bool]:
     """The object on ``line``, and whether bytes that are not UTF-8 had to be replaced in it.
 
     ``NaN``, ``Infinity`` and ``-Infinity``, which JSON does not have but some writers use, are read as such.
-    Raises ValueError when the line holds no JSON object.
+    An integer of more than 64 bits is read as the nearest float. Raises ValueError when the line holds no JSON object.
     """
     import orjson
 
