@@ -7,7 +7,7 @@ import socket
 import pytest
 from hypothesis import settings
 
-# In CI property tests draw the same examples every time: a change is judged by its own faults. Elsewhere they search on.
+# In CI property tests draw the same examples every time: a change is judged by its own faults. Elsewhere they search.
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("dev", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
