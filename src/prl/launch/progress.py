@@ -13,6 +13,7 @@ from pathlib import Path
 
 from prl.launch.events import Event, LogLine, Step
 from prl.rundir.broadcasts import list_broadcasts
+from prl.rundir.following import Follower
 from prl.rundir.jsonl import Tail
 from prl.rundir.layout import RunLayout
 
@@ -21,26 +22,6 @@ _TRAINER_PREFIX = re.compile(r"^\[trainer\d+\]: ?")
 _HELD = re.compile(r"Holding batch (\d+) until .* policy v(\d+)")
 _FILLING = re.compile(r"Train batch (\d+)/(\d+) ")
 _REWARD_BEGIN, _REWARD_END = "train/agg/effective/", "/reward/mean"
-
-
-class LineTail:
-    """Follows a text file: complete lines since the last poll."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._offset = 0
-        self._rest = b""
-
-    def poll(self) -> list[str]:
-        try:
-            with self.path.open("rb") as file:
-                file.seek(self._offset)
-                data = file.read(_READ_BYTES)
-        except OSError:
-            return []
-        self._offset += len(data)
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        return [line.decode(errors="replace") for line in lines]
 
 
 @dataclass
@@ -62,8 +43,8 @@ class Progress:
     """Last finished trainer step of this attempt."""
 
     def __post_init__(self) -> None:
-        self._trainer = LineTail(self.logs / "trainer.log")
-        self._orchestrator = LineTail(self.logs / "orchestrator.log")
+        self._trainer = Follower(self.logs / "trainer.log")
+        self._orchestrator = Follower(self.logs / "orchestrator.log")
         self._rows = Tail(self.metrics) if self.metrics else None
         self._rewards: dict[int, float] = {}
         self._losses: dict[int, float] = {}
@@ -77,11 +58,11 @@ class Progress:
     def poll(self) -> list[Event]:
         """Events since the last poll, in the order of the files."""
         events: list[Event] = []
-        for line in self._trainer.poll():
+        for line in _lines(self._trainer):
             text = _TRAINER_PREFIX.sub("", line)
             self._note(text)
             events.append(LogLine(text))
-        for line in self._orchestrator.poll():
+        for line in _lines(self._orchestrator):
             self._note(line)
         before = self.step
         self.step = self._finished_step()
@@ -177,6 +158,11 @@ class Progress:
 
     def _broadcast_done(self) -> bool:
         return any(state.finished is not None for state in list_broadcasts(self.layout.broadcasts))
+
+
+def _lines(log: Follower) -> list[str]:
+    block = log.poll(_READ_BYTES)
+    return [line.decode(errors="replace") for line in block.data.split(b"\n")[:-1]] if block else []
 
 
 def _effective_reward(row: dict[str, object]) -> float | None:

@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from prl.rundir.jsonl import READ_BLOCK, Appender, Damage, split_blocks
+from prl.rundir.following import READ_BLOCK
+from prl.rundir.jsonl import Appender, Damage, split_blocks
 from prl.rundir.regular import open_regular
 
 FRAME_BYTES = 4 * 1024 * 1024

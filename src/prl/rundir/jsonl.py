@@ -7,7 +7,6 @@ of its process, not that of the machine.
 """
 
 import contextlib
-import errno
 import json
 import math
 import os
@@ -16,12 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prl.rundir.regular import open_regular
+from prl.rundir.following import READ_BLOCK, Block, Follower
 
-READ_BLOCK = 4 * 1024 * 1024
-"""Bytes that one poll of a file reads at most."""
-
-_CHECKPOINT = 64
 _SAMPLE = 160
 
 
@@ -158,98 +153,48 @@ class Line:
 
 
 class Tail:
-    """Follows a growing file. Holds no handle between polls, so that the file's owner may delete it.
-
-    A last line without a newline is not complete yet: it is held back until it is, or until :meth:`finish`. When the
-    file was replaced (another inode, shorter, or other bytes before the place already read), reading starts again at
-    its beginning and ``restarts`` goes up: what was read before no longer stands.
-    """
+    """Follows a growing file of JSON lines: what a :class:`Follower` reads, as objects."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.restarts = 0
-        self.at_end = True
-        """Whether the last poll reached the end of the file."""
-        self.trouble: str | None = None
-        """Why the file could not be read at the last poll. An absent file is no trouble."""
         self.damage = Damage()
-        self._inode: int | None = None
-        self._read_to = 0
-        self._line_start = 0
-        self._partial = bytearray()
-        self._checkpoint = b""
+        self._lines = Follower(path)
 
-    def poll(self, max_bytes: int = READ_BLOCK) -> list[Line]:
-        """Objects of the lines completed since the last poll, from at most ``max_bytes`` of new data."""
-        block = self._read(max_bytes)
-        if not block:
-            return []
-        self._checkpoint = (self._checkpoint + block)[-_CHECKPOINT:]
-        self._read_to += len(block)
-        end = block.rfind(b"\n")
-        if end < 0:
-            self._partial += block
-            return []
-        complete = bytes(self._partial) + block[:end]
-        self._partial = bytearray(block[end + 1 :])
-        start = self._line_start
-        self._line_start = start + len(complete) + 1
-        return self._decode(start, complete.split(b"\n"))
+    @property
+    def restarts(self) -> int:
+        """How often the file was found replaced: what was read before the last of them no longer stands."""
+        return self._lines.restarts
 
-    def finish(self) -> list[Line]:
-        """Take the last line as it is, its writer being gone: an object if it is one, else a damaged line."""
-        rest, start = bytes(self._partial), self._line_start
-        self._partial.clear()
-        self._line_start = self._read_to
-        return self._decode(start, [rest])
+    @property
+    def at_end(self) -> bool:
+        """Whether the last poll reached the end of the file."""
+        return self._lines.at_end
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the file could not be read at the last poll. An absent file is no trouble."""
+        return self._lines.trouble
 
     @property
     def pending_bytes(self) -> int:
         """Length of the last line, which is not complete yet."""
-        return len(self._partial)
+        return self._lines.pending_bytes
 
-    def _restart(self) -> None:
-        self.restarts += 1
-        self.damage = Damage()
-        self._read_to = self._line_start = 0
-        self._partial.clear()
-        self._checkpoint = b""
+    def poll(self, max_bytes: int = READ_BLOCK) -> list[Line]:
+        """Objects of the lines completed since the last poll, from at most ``max_bytes`` of new data."""
+        restarts = self.restarts
+        block = self._lines.poll(max_bytes)
+        if self.restarts != restarts:
+            self.damage = Damage()
+        return self._decode(block) if block else []
 
-    def _read(self, max_bytes: int) -> bytes:
-        self.at_end, self.trouble = True, None
-        for attempt in range(2):
-            try:
-                return self._read_block(max_bytes)
-            except FileNotFoundError:
-                break
-            except OSError as error:
-                self.trouble = str(error)
-                if error.errno != errno.ESTALE or attempt:  # a network disk's stale handle: opening anew helps
-                    break
-                self.trouble = None
-        return b""
+    def finish(self) -> list[Line]:
+        """Take the last line as it is, its writer being gone: an object if it is one, else a damaged line."""
+        return self._decode(self._lines.finish())
 
-    def _read_block(self, max_bytes: int) -> bytes:
-        with open_regular(self.path) as file:
-            stat = os.fstat(file.fileno())
-            if self._was_replaced(file.fileno(), stat):
-                self._restart()
-            self._inode = stat.st_ino
-            block = os.pread(file.fileno(), max_bytes, self._read_to)
-            self.at_end = self._read_to + len(block) >= stat.st_size
-            return block
-
-    def _was_replaced(self, fd: int, stat: os.stat_result) -> bool:
-        if self._inode is None:
-            return False
-        if stat.st_ino != self._inode or stat.st_size < self._read_to:
-            return True
-        before = self._read_to - len(self._checkpoint)
-        return bool(os.pread(fd, len(self._checkpoint), before) != self._checkpoint)
-
-    def _decode(self, offset: int, lines: list[bytes]) -> list[Line]:
+    def _decode(self, block: Block) -> list[Line]:
         found = []
-        for line in lines:
+        offset = block.offset
+        for line in block.data.removesuffix(b"\n").split(b"\n"):
             value = self.damage.decode(offset, line)
             if value is not None:
                 found.append(Line(offset, value))
