@@ -1,22 +1,14 @@
 """Reading trace updates of all producers, by the indexes or by the streams alone."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from prl.rundir import jsonl
+from prl.rundir.annotations.locator import UpdateLocator, producers
 from prl.rundir.annotations.update import fold_updates
 from prl.rundir.annotations.writer import ANNOTATIONS
-from prl.rundir.chunks import iter_objects, read_line
-
-
-def producers(traces: Path) -> list[str]:
-    """Names of those who wrote updates, sorted: the order in which their updates are folded."""
-    try:
-        return sorted(path.name for path in (traces / ANNOTATIONS).iterdir() if path.is_dir())
-    except OSError:
-        return []
+from prl.rundir.chunks import iter_objects
 
 
 def read_index(traces: Path, producer: str) -> list[dict[str, Any]]:
@@ -39,20 +31,8 @@ def iter_updates(traces: Path, damage: jsonl.Damage | None = None) -> Iterator[t
 
 
 def read_updates(traces: Path, trace_ids: Collection[str]) -> dict[str, list[dict[str, Any]]]:
-    """The updates of these traces in the order of folding, each fetched through its index row."""
-    wanted = set(trace_ids)
-    updates: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for producer in producers(traces):
-        for row in read_index(traces, producer):
-            trace_id = row.get("trace_id")
-            if not isinstance(trace_id, str) or trace_id not in wanted:
-                continue
-            try:
-                line = read_line(traces / ANNOTATIONS / producer, int(row["chunk"]), int(row["offset"]))
-                updates[trace_id].append(jsonl.decode(line)[0])
-            except (OSError, KeyError, TypeError, ValueError):
-                continue  # the row outlived its record, or is damaged: there is nothing to fold
-    return dict(updates)
+    """The updates of these traces in the order of folding. For many looks, keep an :class:`UpdateLocator`."""
+    return UpdateLocator(traces, mapped=False).updates(trace_ids)
 
 
 def fold_episode(traces: Path, record: dict[str, Any]) -> dict[str, Any]:

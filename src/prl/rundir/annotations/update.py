@@ -6,9 +6,10 @@ nothing.
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import compress
 from typing import Any
 
-from prl.rundir.episodes.branches import branch_paths
+from prl.rundir.episodes.branches import Branches
 from prl.rundir.episodes.record import finite_floats
 
 VERSION = 1
@@ -55,7 +56,7 @@ def fold_updates(trace: dict[str, Any], updates: Iterable[Mapping[str, Any]]) ->
     nodes = trace.get("nodes")
     if not isinstance(nodes, list):
         nodes = []
-    paths = branch_paths(nodes)
+    paths = Branches(nodes)
     for update in updates:
         info = update.get("info")
         if isinstance(info, Mapping):
@@ -65,9 +66,10 @@ def fold_updates(trace: dict[str, Any], updates: Iterable[Mapping[str, Any]]) ->
         for branch in branches if isinstance(branches, list) else []:
             index = branch.get("index") if isinstance(branch, Mapping) else None
             if type(index) is int and 0 <= index < len(paths):
-                for name in STREAMS:
-                    if isinstance(branch.get(name), list):
-                        _spread(nodes, paths[index], name, branch[name])
+                streams = [name for name in STREAMS if isinstance(branch.get(name), list)]
+                path = paths[index] if streams else []
+                for name in streams:
+                    _spread(nodes, path, name, branch[name])
 
 
 def ship_step(updates: Iterable[Mapping[str, Any]]) -> int | None:
@@ -86,6 +88,8 @@ def _spread(nodes: list[Any], path: list[int], name: str, values: list[Any]) -> 
     start = 0
     for index in path:
         node = nodes[index]
+        if not isinstance(node, dict):
+            continue
         tokens = node.get("token_ids")
         length = len(tokens) if isinstance(tokens, list) else 0
         if start + length > len(values):
@@ -93,7 +97,7 @@ def _spread(nodes: list[Any], path: list[int], name: str, values: list[Any]) -> 
         mask = node.get("mask")
         covered = values[start : start + length]
         start += length
-        sampled = [value for value, is_sampled in zip(covered, mask or [], strict=False) if is_sampled]
+        sampled = list(compress(covered, mask)) if isinstance(mask, list) else []
         if not sampled:
             continue
         missing = sum(value is None for value in sampled)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from prl.rundir.episodes.branches import branch_paths
+from prl.rundir.episodes.branches import Branches
 
 TOKEN_FLOATS = ("logprobs", "advantages", "reference_logprobs", "trainer_logprobs", "entropies")
 """Per-token floats of a node, which ``float_decimals`` rounds. Rewards, metrics and times keep all digits."""
@@ -164,7 +164,7 @@ def index_row(
         "input_tokens": _tokens(record, traces, "num_input_tokens"),
         "output_tokens": _tokens(record, traces, "num_output_tokens"),
         "turns": sum(_get(node, "message", "role") == "assistant" for trace in nodes for node in trace),
-        "branches": sum(len(branch_paths(trace)) for trace in nodes),
+        "branches": sum(len(Branches(trace)) for trace in nodes),
         "stop_condition": next((stop for trace in traces if (stop := trace.get("stop_condition"))), None),
         "truncated": any(is_truncated(trace) for trace in traces),
         "timeout": any(bool(part.get("is_timeout")) for part in (record, *traces)),
@@ -175,14 +175,24 @@ def index_row(
 
 
 def values_row(record: Mapping[str, Any], *, line: int) -> dict[str, Any]:
-    """The row of ``stream.values.jsonl``: per trace, rewards by name, metrics, and seconds spent in each stage.
+    """The row of ``stream.values.jsonl``: what the episode was of, and per trace rewards by name, metrics, and seconds
+    spent in each stage.
 
-    ``timing`` holds the stages that ran (``boot, setup, agent, finalize, scoring``), ``agent/model`` and
-    ``agent/harness`` (how the agent's time divides), and ``total`` from the start to the last end.
+    ``dispatch_step`` and ``arrival_step``: the trainer's step when the episode was sent out and when it came back;
+    ``policy`` the first and last policy version that had a part in it. ``timing`` holds the stages that ran (``boot,
+    setup, agent, finalize, scoring``), ``agent/model`` and ``agent/harness`` (how the agent's time divides), and
+    ``total`` from the start to the last end.
     """
+    task = record.get("task") or next((trace.get("task") for trace in _objects(record.get("traces"))), None)
+    infos = [trace.get("info") for trace in _objects(record.get("traces"))]
+    dispatched = _integers(_get(info, "dispatch", "step") for info in infos)
     return {
         "line": line,
         "id": record.get("id"),
+        "task": {name: _get(task, name) for name in ("type", "key", "hash")},
+        "dispatch_step": min(dispatched or _integers([_get(record, "run", "work", "step")]), default=None),
+        "arrival_step": max(_integers(_get(info, "arrival", "step") for info in infos), default=None),
+        "policy": {end: _get(record, "run", "work", "policy", end) for end in ("start", "end")},
         "traces": [
             {
                 "id": trace.get("id"),
@@ -322,6 +332,10 @@ def _is_number(value: Any) -> bool:
 
 def _numbers(values: Iterable[Any]) -> list[float]:
     return [value for value in values if _is_number(value) and math.isfinite(value)]
+
+
+def _integers(values: Iterable[Any]) -> list[int]:
+    return [value for value in values if type(value) is int]
 
 
 def _mean(values: list[float]) -> float | None:

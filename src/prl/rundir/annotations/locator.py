@@ -1,0 +1,362 @@
+"""Where each trace's updates lie, at any number of traces: the producers' indexes searched, mapped and checked.
+
+An index is searched as bytes at first; each look also takes a part of it into a map of :class:`Positions`, which is
+kept in the user's cache, so that later looks read a few rows. Records behind the newest row are found in the stream
+itself. An index is believed as long as it agrees with its stream: one that is absent, that holds lines which are no
+rows, whose newest row has no record, or of which a row leads to another trace's record, is left aside altogether. Then
+the stream is mapped once, and that is kept. Nothing is written in the run.
+"""
+
+import threading
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prl.rundir import cache, jsonl
+from prl.rundir.annotations.positions import Positions, hash_ids
+from prl.rundir.annotations.rows import LineIds, record_id
+from prl.rundir.annotations.writer import ANNOTATIONS
+from prl.rundir.chunks import chunk_numbers, iter_lines, plain_path, read_line
+from prl.rundir.derived import last_object
+from prl.rundir.following import Follower, Mark
+from prl.rundir.matching import BLOCK, matches, text_needles, whole_lines
+from prl.rundir.regular import open_regular
+
+GROWTH = 4 * BLOCK
+"""Bytes of each index that one look adds to the map at most: about 40 ms."""
+
+_KEPT_FROM = 1024
+"""Records from which on a map is worth a cache file."""
+_BATCH = 4096
+_INDEX_KIND, _STREAM_KIND = "annotations-index-1", "annotations-stream-1"
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """Where a record begins: the byte offset of its line in the uncompressed chunk."""
+
+    chunk: int
+    offset: int
+
+
+class UpdateLocator:
+    """Finds the updates of traces below one ``traces`` directory. May be used by several threads.
+
+    ``mapped`` False: a single look, after which the map would be thrown away, so none is made while the indexes agree
+    with the streams.
+    """
+
+    def __init__(self, traces: Path, *, mapped: bool = True) -> None:
+        self.traces = traces
+        self.mapped = mapped
+        self._producers: dict[str, _Producer] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def problems(self) -> list[str]:
+        """What was found wrong with indexes, for a person."""
+        return [producer.problem for producer in self._producers.values() if producer.problem is not None]
+
+    def updates(self, trace_ids: Collection[str]) -> dict[str, list[dict[str, Any]]]:
+        """The updates of these traces in the order of folding: by producer's name, each producer's as written.
+
+        A trace without updates is not in the answer. Records that cannot be read are left out.
+        """
+        wanted = list(dict.fromkeys(trace_ids))
+        found: dict[str, list[dict[str, Any]]] = {}
+        with self._lock:
+            for name in producers(self.traces):
+                producer = self._producers.setdefault(name, _Producer(self.traces / ANNOTATIONS, name, self.mapped))
+                for trace_id, updates in producer.updates(wanted).items():
+                    found.setdefault(trace_id, []).extend(updates)
+        return found
+
+
+def producers(traces: Path) -> list[str]:
+    """Names of those who wrote updates, sorted: the order in which their updates are folded."""
+    try:
+        return sorted(path.name for path in (traces / ANNOTATIONS).iterdir() if path.is_dir())
+    except OSError:
+        return []
+
+
+class _Producer:
+    """The updates of one producer."""
+
+    def __init__(self, annotations: Path, name: str, mapped: bool) -> None:
+        self.problem: str | None = None
+        self._name = f"{name}.index.jsonl"
+        self._index = _IndexMap(annotations / self._name, mapped)
+        self._stream_directory = annotations / name
+        self._behind = _StreamMap(self._stream_directory)
+        self._whole: _StreamMap | None = None
+        self._foreign = False
+
+    def updates(self, wanted: list[str]) -> dict[str, list[dict[str, Any]]]:
+        if self._index.grow():
+            self._foreign = False  # another index, which may be the right one
+        found = None if self._foreign else self._by_index(wanted)
+        return found if found is not None else self._by_stream(wanted)
+
+    def _by_index(self, wanted: list[str]) -> dict[str, list[dict[str, Any]]] | None:
+        """What the index leads to, with what lies behind it. None, and ``problem``, when it cannot be believed."""
+        rows = self._index.find(wanted)
+        if rows is None or self._index.last is None:
+            self.problem = f"{self._name}: {self._index.problem}; the stream was read instead"
+            return None
+        last, _ = self._index.last
+        self._behind.start_at(*self._index.last)
+        self._foreign = not self._behind.grow()
+        found = {}
+        for trace_id in wanted if not self._foreign else ():
+            places = {*rows[trace_id], *(place for place in self._behind.find(trace_id) if place > last)}
+            updates, self._foreign = self._read(trace_id, sorted(places))
+            if self._foreign:
+                break
+            if updates:
+                found[trace_id] = updates
+        self.problem = f"{self._name}: is not of its stream, which was read instead" if self._foreign else None
+        return found if not self._foreign else None
+
+    def _by_stream(self, wanted: list[str]) -> dict[str, list[dict[str, Any]]]:
+        if self._whole is None:
+            self._whole = _StreamMap(self._stream_directory)
+            self._whole.take_up()
+        for _ in range(2):  # again from the start when the stream was replaced since it was mapped
+            replaced = not self._whole.grow()
+            found = {}
+            for trace_id in wanted:
+                updates, foreign = self._read(trace_id, self._whole.find(trace_id))
+                replaced = replaced or foreign
+                if updates:
+                    found[trace_id] = updates
+            if not replaced:
+                break
+            self._whole.forget()
+        return found
+
+    def _read(self, trace_id: str, places: list[Place]) -> tuple[list[dict[str, Any]], bool]:
+        """The updates at these places, and whether something else lies at one of them."""
+        updates = []
+        for place in places:
+            try:
+                line = read_line(self._stream_directory, place.chunk, place.offset)
+            except OSError:  # the place outlived its record: there is nothing to fold
+                continue
+            try:
+                update = jsonl.decode(line)[0]
+            except ValueError:
+                return [], True
+            if update.get("trace_id") != trace_id:
+                return [], True
+            updates.append(update)
+        return updates, False
+
+
+class _IndexMap:
+    """The rows of one index file by trace id."""
+
+    def __init__(self, path: Path, mapped: bool) -> None:
+        self.path = path
+        self.problem = ""
+        self.last: tuple[Place, str] | None = None
+        """The record that the newest row leads to, and whose it is."""
+        self._mapped = mapped
+        self._lines: Follower | None = None
+        self._positions = Positions()
+        self._strangers = 0
+        self._kept = 0
+
+    def grow(self) -> bool:
+        """Take more of the file into the map, and say whether it is another file than before."""
+        if not self._mapped:
+            return False
+        if self._lines is None:
+            self._lines = Follower(self.path, self._take_up())
+        restarts = self._lines.restarts
+        self._read_on(self._lines)
+        return self._lines.restarts > restarts
+
+    def find(self, wanted: list[str]) -> dict[str, list[Place]] | None:
+        """The records of these traces as the rows have them. None, and ``problem``, when the rows are not all there."""
+        row = last_object(self.path) or {}
+        place, owner = _place(row), row.get("trace_id")
+        self.last = (place, owner) if place is not None and isinstance(owner, str) else None
+        if self.last is None:
+            self.problem = "no rows"
+            return None
+        found: dict[str, list[Place]] = {trace_id: [] for trace_id in wanted}
+        for trace_id in wanted if len(self._positions) else ():
+            for _, offset in self._positions.find(trace_id):
+                self._take(found, trace_id, self._row_at(offset))
+        strangers = self._strangers
+        for block in whole_lines(self.path, self._lines.mark if self._lines is not None else None):
+            strangers += _has_strangers(block.data)
+            for trace_id in wanted:
+                for needle in text_needles(trace_id):
+                    for _, line in matches(block, needle + b'"'):
+                        self._take(found, trace_id, line)
+        if strangers:
+            self.problem = "holds lines that are no rows"
+            return None
+        return found
+
+    def _take(self, found: dict[str, list[Place]], trace_id: str, line: bytes) -> None:
+        try:
+            row = jsonl.decode(line)[0]
+        except ValueError:
+            return
+        place = _place(row)
+        if row.get("trace_id") == trace_id and place is not None:
+            found[trace_id].append(place)
+
+    def _row_at(self, offset: int) -> bytes:
+        try:
+            with open_regular(self.path) as file:
+                file.seek(offset)
+                return file.readline().removesuffix(b"\n")
+        except OSError:
+            return b""
+
+    def _read_on(self, lines: Follower) -> None:
+        budget = GROWTH
+        restarts = lines.restarts
+        while budget > 0:
+            block = lines.poll(BLOCK)
+            if lines.restarts != restarts:
+                restarts = lines.restarts
+                self._positions, self._strangers, self._kept = Positions(), 0, 0
+            if block is not None:
+                self._add(block.data, block.offset)
+            budget -= BLOCK
+            if lines.at_end:
+                break
+        enough = max(_KEPT_FROM, self._kept + self._kept // 4 + 1)
+        if lines.mark is not None and len(self._positions) >= enough:
+            self._keep(lines.mark)
+
+    def _add(self, data: bytes, offset: int) -> None:
+        import numpy as np
+
+        ids = LineIds(data, offset)
+        self._positions.add(ids.hashes, np.zeros(len(ids.hashes), np.uint32), ids.offsets)
+        self._strangers += ids.strangers
+
+    def _keep(self, mark: Mark) -> None:
+        meta = {"mark": cache.mark_to_json(mark), "strangers": self._strangers}
+        cache.save(cache.cache_path(self.path, _INDEX_KIND), meta, self._positions.columns())
+        self._kept = len(self._positions)
+
+    def _take_up(self) -> Mark | None:
+        kept = cache.load(cache.cache_path(self.path, _INDEX_KIND))
+        mark = cache.mark_from_json(kept.meta.get("mark")) if kept else None
+        positions = Positions.of(kept.columns) if kept else None
+        strangers = kept.meta.get("strangers") if kept else None
+        if positions is None or mark is None or type(strangers) is not int:
+            return None
+        self._positions, self._strangers, self._kept = positions, strangers, len(positions)
+        return mark
+
+
+class _StreamMap:
+    """The records of a stream by trace id, the whole of it or from a place on.
+
+    Growing begins at the last record known, which shows whether the stream still is the one that was mapped.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._positions = Positions()
+        self._start = Place(0, 0)
+        self._last: tuple[Place, str] | None = None
+        self._seen: tuple[Any, ...] | None = None
+        self._kept = 0
+
+    def start_at(self, start: Place, owner: str) -> None:
+        """Map what lies behind the record of ``owner`` at ``start``, unless what is known already covers it."""
+        if self._last is None or not self._start <= start <= self._last[0]:
+            self.forget()
+            self._start, self._last = start, (start, owner)
+
+    def forget(self) -> None:
+        """Begin anew, with the whole stream."""
+        self._positions, self._last, self._seen, self._kept = Positions(), None, None, 0
+        self._start = Place(0, 0)
+
+    def find(self, trace_id: str) -> list[Place]:
+        return [Place(*place) for place in self._positions.find(trace_id)] if len(self._positions) else []
+
+    def grow(self) -> bool:
+        """Take in the records that were added: nothing to do while the stream is as it was.
+
+        False when the last record known is not there any more.
+        """
+        end = self._end()
+        if end == self._seen:
+            return True
+        start = self._last[0] if self._last else self._start
+        lines = iter_lines(self.directory, chunk=start.chunk, offset=start.offset)
+        if self._last is not None:
+            chunk, offset, line, _ = next(lines, (-1, -1, b"", False))
+            if (Place(chunk, offset), record_id(line)) != self._last:
+                return False
+        batch: list[tuple[Place, str]] = []
+        for chunk, offset, line, complete in lines:
+            trace_id = record_id(line) if complete else None
+            if trace_id is not None:
+                batch.append((Place(chunk, offset), trace_id))
+                if len(batch) == _BATCH:
+                    self._add(batch)
+        self._add(batch)
+        self._seen = end
+        self._keep()
+        return True
+
+    def take_up(self) -> None:
+        """Begin with what was kept of the whole stream."""
+        kept = cache.load(cache.cache_path(self.directory, _STREAM_KIND))
+        positions = Positions.of(kept.columns) if kept else None
+        place, trace_id = (_place(kept.meta), kept.meta.get("trace_id")) if kept else (None, None)
+        if positions is not None and place is not None and isinstance(trace_id, str):
+            self._positions, self._last, self._kept = positions, (place, trace_id), len(positions)
+
+    def _add(self, batch: list[tuple[Place, str]]) -> None:
+        import numpy as np
+
+        if batch:
+            chunks, offsets = zip(*((place.chunk, place.offset) for place, _ in batch), strict=True)
+            hashes = hash_ids([trace_id for _, trace_id in batch])
+            self._positions.add(hashes, np.array(chunks, np.uint32), np.array(offsets, np.uint64))
+            self._last = batch[-1]
+            batch.clear()
+
+    def _end(self) -> tuple[Any, ...]:
+        """What changes when a record is added."""
+        numbers = chunk_numbers(self.directory)
+        try:
+            return (len(numbers), plain_path(self.directory, numbers[-1]).stat().st_size)
+        except (OSError, IndexError):
+            return (len(numbers), None)
+
+    def _keep(self) -> None:
+        if self._start != Place(0, 0) or self._last is None or len(self._positions) < _KEPT_FROM:
+            return
+        if len(self._positions) >= self._kept + self._kept // 4 + 1:
+            place, trace_id = self._last
+            meta = {"chunk": place.chunk, "offset": place.offset, "trace_id": trace_id}
+            cache.save(cache.cache_path(self.directory, _STREAM_KIND), meta, self._positions.columns())
+            self._kept = len(self._positions)
+
+
+def _place(row: dict[str, Any]) -> Place | None:
+    chunk, offset = row.get("chunk"), row.get("offset")
+    if type(chunk) is not int or type(offset) is not int or chunk < 0 or offset < 0:
+        return None
+    return Place(chunk, offset)
+
+
+def _has_strangers(data: bytes) -> bool:
+    """Whether a block of whole lines surely holds something other than objects, one a line."""
+    lines = data.count(b"\n")
+    return not data.startswith(b"{") or data.count(b"\n{") != lines - 1 or data.count(b"}\n") != lines
