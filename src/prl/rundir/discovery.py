@@ -1,21 +1,45 @@
-"""Which directories are runs, and which one somebody means: by path, name, unique prefix, or simply the newest.
+"""Which directories are runs, and which one somebody means: by path, id, name, unique prefix, or simply the newest.
 
-Only names and modification times are looked at, so that a listing of many runs costs a few calls each. Deciding how a
-run is doing is left to the watch side.
+A run is a directory that has what runs have, named itself or lying directly in an output directory (a link to a run
+elsewhere counts: somebody put it there). :func:`find_run` looks at names and modification times alone. :func:`discover`
+reads every run (:mod:`prl.rundir.runs`) and remembers what it read by what it looked at, so that runs in which nothing
+happened cost a few calls each. How a run is doing is left to the watch side.
 """
 
 import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-_SIGNS = ("configs", "logs", "monitors")
-_OLD_SIGNS = ("metrics.jsonl", "rollouts", "traces.jsonl")
-"""What runs of older layouts have at their top."""
+from prl.rundir.remembered import Remembered
+from prl.rundir.runs import RunInfo, is_run, run_id
+
 _CHANGING = ("monitors/file/metrics.jsonl", "launcher/status.json", "logs/latest", "logs", "metrics.jsonl", ".")
 _SHOWN = 10
+_ONE_AT_A_TIME = threading.Lock()
+"""What is remembered is shared by the threads of a process."""
 
 
 class RunNotFoundError(LookupError):
     """No run is meant by what was given, or several are. The message says what exists."""
+
+
+@dataclass(frozen=True)
+class RunList:
+    """The runs below some directories at one moment."""
+
+    dirs: tuple[Path, ...]
+    """Where was looked: output directories, or runs themselves."""
+    runs: tuple[RunInfo, ...]
+    """The most recently changed first."""
+    absent: tuple[Path, ...]
+    """Of ``dirs``, those that do not exist."""
+    problems: tuple[str, ...]
+    """Directories and entries that could not be looked at, with the reason. None of them is in ``runs``."""
+    as_of: float
+    """Unix seconds."""
 
 
 def default_output_dir() -> Path:
@@ -23,17 +47,37 @@ def default_output_dir() -> Path:
     return Path(os.environ.get("PRL_OUTPUT_DIR") or "outputs")
 
 
-def is_run(path: Path) -> bool:
-    """Whether a directory is a run: it has configs, logs or monitors (or what older layouts had)."""
-    return any((path / name).is_dir() for name in _SIGNS) or any((path / name).exists() for name in _OLD_SIGNS)
+def discover(dirs: Sequence[Path] | None = None, on_progress: Callable[[int, int], None] | None = None) -> RunList:
+    """The runs in ``dirs`` (default: :func:`default_output_dir`), each once, by however many names. Raises nothing.
+
+    A directory of ``dirs`` that is a run itself counts as one; else what lies directly in it is looked at.
+    ``on_progress`` is called with the number of entries looked at and of all of them, after each run that had to be
+    read.
+    """
+    where = tuple(dirs) if dirs is not None else (default_output_dir(),)
+    problems: list[str] = []
+    absent = tuple(path for path in where if not os.path.lexists(path))
+    groups = [_candidates(path, problems) for path in where if path not in absent]
+    total, done = sum(len(names) for _, names in groups), 0
+    runs: dict[str, RunInfo] = {}
+    with _ONE_AT_A_TIME:
+        for parent, names in groups:
+            memory = Remembered.of(parent)
+            for name in names:
+                done += 1
+                info, was_read = memory.look(name)
+                if info is not None:
+                    runs.setdefault(info.id, info)
+                if was_read and on_progress is not None:
+                    on_progress(done, total)
+            memory.keep(names)
+    newest = sorted(runs.values(), key=lambda run: (run.changed, run.name), reverse=True)
+    return RunList(where, tuple(newest), absent, tuple(problems), time.time())
 
 
 def list_runs(output_dir: Path) -> list[Path]:
     """The runs directly below ``output_dir``, the most recently changed first. What vanishes meanwhile is left out."""
-    try:
-        entries = [path for path in output_dir.iterdir() if is_run(path)]
-    except OSError:
-        return []
+    entries = [path for name in _entries(output_dir, []) if is_run(path := output_dir / name)]
     return sorted(entries, key=lambda path: (last_change(path), path.name), reverse=True)
 
 
@@ -48,33 +92,96 @@ def last_change(run_dir: Path) -> float:
     return max(times, default=0.0)
 
 
-def find_run(target: str | None, output_dir: Path | None = None) -> Path:
-    """The run that ``target`` means: a path, the name of a run below ``output_dir`` or a unique prefix of one.
+def find_run(target: str | None, output_dir: Path | Sequence[Path] | None = None) -> Path:
+    """The run that ``target`` means: a path, an id (:func:`prl.rundir.runs.run_id`), the name of a run below
+    ``output_dir`` or a unique prefix of one.
 
-    None means the most recently changed run below ``output_dir`` (default: :func:`default_output_dir`). Raises
-    :class:`RunNotFoundError`.
+    None means the most recently changed run below ``output_dir`` (one directory or several; default:
+    :func:`default_output_dir`). Raises :class:`RunNotFoundError`.
     """
-    below = default_output_dir() if output_dir is None else output_dir
+    below = [default_output_dir()] if output_dir is None else output_dir
+    where = [below] if isinstance(below, Path) else list(below)
+    told = ", ".join(f"{path}/" for path in where)
     if target is None:
-        runs = list_runs(below)
+        runs = _all_runs(where)
         if not runs:
-            raise RunNotFoundError(f"no run below {below}/: start one, or name a run directory or set PRL_OUTPUT_DIR")
+            raise RunNotFoundError(f"no run below {told}: start one, or name a run directory or set PRL_OUTPUT_DIR")
         return runs[0]
-    for path in (Path(target), below / target) if target else ():
-        if is_run(path):
-            return path
-    runs = list_runs(below)
-    matches = [path for path in runs if target and path.name.startswith(target)]
+    named = _named(target, where)
+    if named:
+        return _only(target, named, told)
+    runs = _all_runs(where)
+    matches = [path for path in runs if target and _goes_by(path, target)]
     if len(matches) == 1:
         return matches[0]
     if matches:
-        raise RunNotFoundError(f"{target!r} is the beginning of {len(matches)} runs below {below}/: {_names(matches)}")
+        raise RunNotFoundError(f"{target!r} is the beginning of {len(matches)} runs below {told}: {_names(matches)}")
     if target and Path(target).is_dir():
         inside = list_runs(Path(target))
         hint = f"; it holds the runs {_names(inside)}" if inside else " (no configs, logs or monitors in it)"
         raise RunNotFoundError(f"{target} is not a run directory{hint}")
     known = f"there are {_names(runs)}" if runs else "there is no run at all"
-    raise RunNotFoundError(f"no run {target!r}: not a run directory, and below {below}/ {known}")
+    raise RunNotFoundError(f"no run {target!r}: not a run directory, and below {told} {known}")
+
+
+def _named(target: str, where: Sequence[Path]) -> list[Path]:
+    """The runs with exactly this path or name: a path is one, and wins."""
+    if not target:
+        return []
+    if is_run(Path(target)):
+        return [Path(target)]
+    found = [path for path in (below / target for below in where) if is_run(path)]
+    return found + [below for below in where if below.name == target and is_run(below) and below not in found]
+
+
+def _only(target: str, runs: list[Path], told: str) -> Path:
+    distinct = {os.path.realpath(path): path for path in reversed(runs)}
+    if len(distinct) > 1:
+        ids = ", ".join(run_id(real) for real in distinct)
+        raise RunNotFoundError(f"{len(distinct)} runs below {told} are named {target!r}: give one of the ids {ids}")
+    return runs[0]
+
+
+def _goes_by(path: Path, target: str) -> bool:
+    """Whether a run is meant by the beginning of its name or by its id."""
+    return path.name.startswith(target) or ("~" in target and run_id(os.path.realpath(path)) == target)
+
+
+def _all_runs(where: Sequence[Path]) -> list[Path]:
+    """The runs of all directories, the most recently changed first, each once."""
+    found = {
+        os.path.realpath(path): path
+        for directory in reversed(where)
+        for path in ([directory] if is_run(directory) else reversed(list_runs(directory)))
+    }
+    return sorted(found.values(), key=lambda path: (last_change(path), path.name), reverse=True)
+
+
+def _candidates(directory: Path, problems: list[str]) -> tuple[Path, list[str]]:
+    """What may be runs, as a directory and names in it: what lies in ``directory``, or itself when it is a run."""
+    if not is_run(directory):
+        return directory, _entries(directory, problems)
+    named = directory if directory.name not in ("", "..") else directory.resolve()
+    return named.parent, [named.name]
+
+
+def _entries(directory: Path, problems: list[str]) -> list[str]:
+    """Names of the directories in a directory, and of links to some. Hidden ones are none of a user's runs."""
+    try:
+        with os.scandir(directory) as entries:
+            return [entry.name for entry in entries if entry.name[0] != "." and _may_be_run(entry, problems)]
+    except OSError as error:
+        if not isinstance(error, FileNotFoundError):
+            problems.append(f"{directory}: {error.strerror or error}")
+        return []
+
+
+def _may_be_run(entry: os.DirEntry[str], problems: list[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError as error:  # a link loop, or a disk that does not answer
+        problems.append(f"{entry.path}: {error.strerror or error}")
+        return False
 
 
 def _names(runs: list[Path]) -> str:

@@ -31,6 +31,9 @@ TOKENIZER_FILES = (
 )
 """What a tokenizer consists of, of which a model has some: copied to ``tokenizer/`` and to the result."""
 
+MAX_DIGITS = 12
+"""Digits of the number of an attempt, step or version."""
+
 
 @dataclass(frozen=True)
 class RunLayout:
@@ -115,6 +118,10 @@ def step_number(path: Path) -> int | None:
 
 
 def numbered(name: str, prefix: str) -> int | None:
-    """The decimal number after ``prefix`` when nothing else follows it, else ``None``."""
+    """The decimal number after ``prefix`` when nothing else follows it, else ``None``.
+
+    A number of more than :data:`MAX_DIGITS` digits is none: no counter gets there, and somebody else made the name.
+    """
     digits = name.removeprefix(prefix)
-    return int(digits) if name.startswith(prefix) and digits.isascii() and digits.isdigit() else None
+    plain = name.startswith(prefix) and digits.isascii() and digits.isdigit() and len(digits) <= MAX_DIGITS
+    return int(digits) if plain else None

@@ -4,6 +4,7 @@ The launcher refreshes it every few seconds, atomically; readers judge its age b
 by host, pid and start time, so that a pid that was used again is not mistaken for it.
 """
 
+import functools
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -109,11 +110,19 @@ def load_status(path: Path) -> LauncherStatus | None:
 
 def _well_typed(part: LauncherStatus | ProcessStatus) -> bool:
     """Whether every plain field has the type that it should have: anybody may have written the file."""
-    hints = get_type_hints(type(part))
-    plain = {name: get_args(hint) or (hint,) for name, hint in hints.items() if name not in ("processes", "ports")}
-    return all(
-        isinstance(getattr(part, name), (int, *kinds) if float in kinds else kinds) for name, kinds in plain.items()
-    )
+    cls: type = type(part)
+    return all(isinstance(getattr(part, name), kinds) for name, kinds in _plain_kinds(cls).items())
+
+
+@functools.cache
+def _plain_kinds(cls: type) -> dict[str, tuple[type, ...]]:
+    """The types that each plain field may have. A whole number will do where a float is meant."""
+    hints = {name: get_args(hint) or (hint,) for name, hint in get_type_hints(cls).items()}
+    return {
+        name: (int, *kinds) if float in kinds else kinds
+        for name, kinds in hints.items()
+        if name not in ("processes", "ports")
+    }
 
 
 def _known(cls: type[LauncherStatus] | type[ProcessStatus], raw: dict[str, Any]) -> dict[str, Any]:
