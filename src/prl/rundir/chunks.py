@@ -7,7 +7,9 @@ else; while both are there, the plain one is read.
 """
 
 import contextlib
+import errno
 import io
+import itertools
 import logging
 import os
 import queue
@@ -17,14 +19,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from prl.rundir.following import READ_BLOCK
+from prl.rundir.following import Block
 from prl.rundir.jsonl import Appender, Damage, split_blocks
 from prl.rundir.regular import open_regular
+from prl.rundir.sealed import SealedSource
+from prl.rundir.sources import BLOCK, PIECE, FileSource, Source, SourceReader
 
 FRAME_BYTES = 4 * 1024 * 1024
 LEVEL = 3
 
-_NAME = re.compile(r"(\d{5,})\.jsonl(\.zst)?")
+_NAME = re.compile(r"(\d{5}|[1-9]\d{5,})\.jsonl(\.zst)?", re.ASCII)
 _logger = logging.getLogger(__name__)
 
 
@@ -37,72 +41,92 @@ def sealed_path(directory: Path, number: int) -> Path:
 
 
 def chunk_numbers(directory: Path) -> list[int]:
-    """Numbers of the chunks that exist, in either form, ascending. None where there is no such directory."""
-    try:
-        names = [path.name for path in directory.iterdir()]
-    except OSError:
-        return []
-    listed = {int(match[1]) for name in names if (match := _NAME.fullmatch(name))}
+    """Numbers of the chunks that exist, in either form, ascending. Empty where there is no such directory."""
+    listed = _listed(directory)
+    if len(listed) <= max(listed, default=0):
+        # A large directory is listed in several calls, between which a chunk may have changed its name. It does so
+        # once: whichever a listing missed, the next one has.
+        listed |= _listed(directory)
     if not listed:
         return []
-    # A large directory is listed in several calls, between which a chunk may have changed its name: look again.
-    numbers = [n for n in range(max(listed) + 1) if n in listed or _exists(directory, n)]
-    while _exists(directory, numbers[-1] + 1):
-        numbers.append(numbers[-1] + 1)
-    return numbers
+    last = max(listed)
+    while _exists(directory, last + 1):  # begun since
+        last += 1
+        listed.add(last)
+    return sorted(listed)
 
 
 def open_chunk(directory: Path, number: int) -> BinaryIO:
-    """The uncompressed bytes of a chunk, seekable. Raises FileNotFoundError when it exists in neither form."""
-    for _ in range(2):  # it may be sealed between the two looks
-        with contextlib.suppress(FileNotFoundError):
-            return open_regular(plain_path(directory, number))
-        with contextlib.suppress(FileNotFoundError):
-            return _open_sealed(sealed_path(directory, number))
-    raise FileNotFoundError(f"{plain_path(directory, number)}: no such chunk, plain or sealed")
+    """The uncompressed bytes of a chunk as a seekable file, which raises OSError at what is damaged.
+
+    Raises OSError as :func:`open_source`.
+    """
+    source = open_source(directory, number)
+    return cast(BinaryIO, io.BufferedReader(SourceReader(source), PIECE))
+
+
+def open_source(directory: Path, number: int) -> Source:
+    """The uncompressed bytes of a chunk in blocks. Plain, where it exists in both forms.
+
+    Raises FileNotFoundError when it exists in neither, another OSError when it cannot be opened or is a link that
+    leads out of the run directory.
+    """
+    stale = False
+    while True:
+        try:
+            return _open_either(directory, number)
+        except OSError as error:
+            if error.errno != errno.ESTALE or stale:  # a network disk's stale handle: opening anew helps
+                raise
+            stale = True
 
 
 def read_line(directory: Path, number: int, offset: int) -> bytes:
     """The line at byte ``offset`` of a chunk, without its newline. Raises OSError when it cannot be read."""
-    from pyzstd import ZstdError
+    parts: list[bytes] = []
+    with open_source(directory, number) as chunk:
+        try:
+            for block in chunk.pieces(offset):
+                line, newline, _ = block.data.partition(b"\n")
+                parts.append(line)
+                if newline:
+                    break
+        except OSError as error:
+            raise OSError(f"{plain_path(directory, number)}: {error}") from error
+    return b"".join(parts)
 
-    try:
-        with open_chunk(directory, number) as chunk:
-            chunk.seek(offset)
-            return chunk.readline().removesuffix(b"\n")
-    except (ZstdError, EOFError, ValueError) as error:
-        raise OSError(f"{sealed_path(directory, number)}: damaged ({error})") from error
 
-
-def iter_lines(directory: Path, *, chunk: int = 0, offset: int = 0) -> Iterator[tuple[int, int, bytes, bool]]:
+def iter_lines(
+    directory: Path, *, chunk: int = 0, offset: int = 0, damage: Damage | None = None
+) -> Iterator[tuple[int, int, bytes, bool]]:
     """Lines of a stream from a position on: ``(chunk, offset, line, whether it is complete)``.
 
-    A chunk that cannot be read further (damaged, or gone) ends early with a warning in the log; the next one follows.
+    Bytes of a chunk that cannot be read (a damaged frame, a truncated file, a file that is gone) are left out with a
+    warning in the log and counted in ``damage`` as one line; where its seek table tells where the next frame begins,
+    reading goes on there. Of a line that is partly there the part is given as a line.
     """
-    from pyzstd import ZstdError
-
     for number in chunk_numbers(directory):
         if number < chunk:
             continue
+        holes = _Holes(directory, number, damage)
         start = offset if number == chunk else 0
         try:
-            with open_chunk(directory, number) as file:
-                file.seek(start)
-                for position, line, complete in split_blocks(_blocks(file), start):
+            with open_source(directory, number) as source:
+                for position, line, complete in _lines(source.blocks(start, on_hole=holes)):
                     yield number, position, line, complete
-        except (OSError, EOFError, ValueError, ZstdError) as error:
-            _logger.warning("%s: cannot read chunk %d further (%s)", directory, number, error)
+        except OSError as error:
+            holes(start, None, str(error))
 
 
 def iter_objects(
     directory: Path, damage: Damage, *, chunk: int = 0, offset: int = 0
 ) -> Iterator[tuple[int, int, dict[str, object]]]:
-    """Objects of a stream from a position on: ``(chunk, offset, object)``. Bad lines go to ``damage``.
+    """Objects of a stream from a position on: ``(chunk, offset, object)``. What cannot be read goes to ``damage``.
 
     An unterminated last line of the last chunk is left out, being still written; that of an earlier chunk is damage.
     """
     unfinished: tuple[int, bytes] | None = None
-    for number, position, line, complete in iter_lines(directory, chunk=chunk, offset=offset):
+    for number, position, line, complete in iter_lines(directory, chunk=chunk, offset=offset, damage=damage):
         if unfinished is not None:
             damage.add(*unfinished)
             unfinished = None
@@ -127,12 +151,12 @@ def seal(directory: Path, number: int, workplace: Path) -> None:
     try:
         with plain.open("rb") as source, made.open("wb") as target:
             with SeekableZstdFile(target, "w", level_or_option=LEVEL, max_frame_content_size=FRAME_BYTES) as sealed:
-                for block in _blocks(source):
+                while block := source.read(BLOCK):
                     sealed.write(block)
             target.flush()
             os.fsync(target.fileno())  # the plain form goes: this must outlive the machine
-        with SeekableZstdFile(made) as sealed:
-            size = sealed.seek(0, io.SEEK_END)
+        with SealedSource(open_regular(made)) as written:
+            size = written.size
         if size != plain.stat().st_size:
             raise OSError(f"{plain}: changed while it was sealed")
         made.replace(sealed_path(directory, number))
@@ -231,16 +255,61 @@ def _exists(directory: Path, number: int) -> bool:
     return plain_path(directory, number).exists() or sealed_path(directory, number).exists()
 
 
-def _open_sealed(path: Path) -> BinaryIO:
-    from pyzstd import SeekableFormatError, SeekableZstdFile, ZstdFile
-
-    open_regular(path).close()
+def _listed(directory: Path) -> set[int]:
     try:
-        return cast(BinaryIO, SeekableZstdFile(path))
-    except SeekableFormatError:  # sealed by somebody else without a seek table
-        return cast(BinaryIO, ZstdFile(path))
+        return {int(match[1]) for path in directory.iterdir() if (match := _NAME.fullmatch(path.name))}
+    except OSError:
+        return set()
 
 
-def _blocks(file: BinaryIO) -> Iterator[bytes]:
-    while block := file.read(READ_BLOCK):
-        yield block
+def _open_either(directory: Path, number: int) -> Source:
+    plain, sealed = plain_path(directory, number), sealed_path(directory, number)
+    for _ in range(2):  # it may be sealed between the two looks
+        with contextlib.suppress(FileNotFoundError):
+            return FileSource(open_regular(_inside(directory, plain)))
+        with contextlib.suppress(FileNotFoundError):
+            return SealedSource(open_regular(_inside(directory, sealed)))
+    raise FileNotFoundError(errno.ENOENT, "no such chunk, plain or sealed", str(plain))
+
+
+def _inside(directory: Path, path: Path) -> Path:
+    """``path``, unless it is a link that leads out of the run directory (what lies above ``monitors``)."""
+    if path.is_symlink():
+        above = next((part.parent for part in (directory, *directory.parents) if part.name == "monitors"), directory)
+        if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(above)):
+            raise PermissionError(errno.EPERM, "a link that leads out of the run directory is not followed", str(path))
+    return path
+
+
+class _Holes:
+    """Counts and tells what of a chunk cannot be read."""
+
+    def __init__(self, directory: Path, number: int, damage: Damage | None) -> None:
+        self.path = plain_path(directory, number)
+        self.damage = damage
+
+    def __call__(self, start: int, end: int | None, reason: str) -> None:
+        to = "the end" if end is None else f"byte {end}"
+        _logger.warning("%s: cannot be read from byte %d to %s (%s)", self.path, start, to, reason)
+        if self.damage is not None:
+            self.damage.add(start, f"({reason})".encode())
+
+
+def _lines(blocks: Iterator[Block]) -> Iterator[tuple[int, bytes, bool]]:
+    """Lines of blocks with holes between some. What stands right before or after a hole is a line by itself."""
+    end = holes = 0
+
+    def holes_before(block: Block) -> int:
+        nonlocal end, holes
+        holes += block.offset != end
+        end = block.offset + len(block.data)
+        return holes
+
+    for _, run in itertools.groupby(blocks, holes_before):
+        yield from split_blocks(*_bytes_of(run))
+
+
+def _bytes_of(run: Iterator[Block]) -> tuple[Iterator[bytes], int]:
+    """The bytes of blocks and the offset of the first."""
+    first = next(run)
+    return itertools.chain([first.data], (block.data for block in run)), first.offset
