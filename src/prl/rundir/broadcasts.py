@@ -1,12 +1,15 @@
 """``broadcasts/step_V/``: the weights of policy version V on their way, with the markers of the handshake.
 
 Order of the markers: ``.sender_ready`` (trainer offers), ``.receiver_ready`` (orchestrator accepts), ``.started``,
-``.finished`` (the files are whole). Beside the weights lies ``manifest.json``, which an engine checks before it touches
-its own weights: ``{"version": V, "files": {name: {"bytes": n, "sha256": hex}}}``.
+``.finished`` (the files are whole; the oldest layout has ``STABLE`` instead). Beside the weights lies
+``manifest.json``, which an engine checks before it touches its own weights:
+``{"version": V, "files": {name: {"bytes": n, "sha256": hex}}}``.
 """
 
 import hashlib
 import json
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +21,11 @@ SENDER_READY = ".sender_ready"
 RECEIVER_READY = ".receiver_ready"
 STARTED = ".started"
 FINISHED = ".finished"
+OLD_FINISHED = "STABLE"
 MANIFEST = "manifest.json"
+
+STUCK_SECONDS = 1200.0
+"""After so long in one state a broadcast is given up by either side, with the default timeout."""
 
 
 class WeightDirectoryError(ValueError):
@@ -36,6 +43,52 @@ class BroadcastState:
     started: float | None
     finished: float | None
 
+    @property
+    def acknowledged_after(self) -> float | None:
+        """Seconds from the offer to its acceptance; None when one is not there or they are out of order."""
+        return _between(self.sender_ready, self.receiver_ready)
+
+    @property
+    def transferred_in(self) -> float | None:
+        """Seconds from the first byte to the last; None when one is not there or they are out of order."""
+        return _between(self.started, self.finished)
+
+    @property
+    def last(self) -> tuple[str, float | None]:
+        """How far it got and when: ``finished``, ``sending``, ``accepted``, ``offered``, or ``empty`` with None."""
+        stages = (
+            ("finished", self.finished),
+            ("sending", self.started),
+            ("accepted", self.receiver_ready),
+            ("offered", self.sender_ready),
+        )
+        return next(((stage, time) for stage, time in stages if time is not None), ("empty", None))
+
+    def state(self, now: float, stuck_after: float = STUCK_SECONDS) -> str:
+        """How far it got, or ``stuck`` when it got no further for ``stuck_after`` seconds before ``now``."""
+        stage, since = self.last
+        waited = stage != "finished" and since is not None and now - since > stuck_after
+        return "stuck" if waited else stage
+
+
+def current_and_previous(states: Sequence[BroadcastState]) -> tuple[BroadcastState | None, BroadcastState | None]:
+    """The newest finished broadcast and the one before it."""
+    finished = sorted((s for s in states if s.finished is not None), key=lambda state: state.version, reverse=True)
+    return next(iter([*finished[:1], None])), next(iter([*finished[1:2], None]))
+
+
+def weight_bytes(path: Path) -> int:
+    """Bytes of the files of a broadcast directory, markers aside. What vanishes meanwhile does not count."""
+    total = 0
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if not entry.name.startswith(".") and entry.is_file(follow_symlinks=False):
+                    total += entry.stat(follow_symlinks=False).st_size
+    except OSError:
+        return total
+    return total
+
 
 def list_broadcasts(directory: Path) -> list[BroadcastState]:
     """The broadcasts below ``directory``, by version. What vanishes meanwhile is left out."""
@@ -43,12 +96,21 @@ def list_broadcasts(directory: Path) -> list[BroadcastState]:
         entries = list(directory.iterdir())
     except OSError:
         return []
-    states = [
-        BroadcastState(version, path, *(_mtime(path / m) for m in (SENDER_READY, RECEIVER_READY, STARTED, FINISHED)))
-        for path in entries
-        if (version := step_number(path)) is not None
-    ]
+    states = [_read(version, path) for path in entries if (version := step_number(path)) is not None]
     return sorted(states, key=lambda state: state.version)
+
+
+def _read(version: int, path: Path) -> BroadcastState:
+    offered, accepted, started, finished = (
+        _mtime(path / marker) for marker in (SENDER_READY, RECEIVER_READY, STARTED, FINISHED)
+    )
+    if finished is None:
+        finished = _mtime(path / OLD_FINISHED)
+    return BroadcastState(version, path, offered, accepted, started, finished)
+
+
+def _between(before: float | None, after: float | None) -> float | None:
+    return after - before if before is not None and after is not None and after >= before else None
 
 
 def write_manifest(directory: Path, version: int) -> None:

@@ -3,7 +3,8 @@
 A checkpoint of an RL run has two halves, ``trainer/`` and ``orchestrator/``, written by two processes at two times.
 Each writes below ``step_N.tmp/``; whoever finds both halves there renames the whole to ``step_N``. So a directory named
 ``step_N`` is always complete, for this project's reader and for any other that goes by the name or by
-``trainer/.metadata`` and ``orchestrator/progress.pt``.
+``trainer/.metadata`` and ``orchestrator/progress.pt``. What lies there in which state, whoever wrote it, is read by
+:mod:`prl.rundir.checkpoint_states`.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ from prl.rundir.layout import numbered, step_number
 TRAINER = "trainer"
 ORCHESTRATOR = "orchestrator"
 HALVES = (TRAINER, ORCHESTRATOR)
-_MARKS = {TRAINER: ".metadata", ORCHESTRATOR: "progress.pt"}
+MARKS = {TRAINER: ".metadata", ORCHESTRATOR: "progress.pt"}
 """Written last in each half: its presence says that the half is whole."""
 
 
@@ -36,7 +37,7 @@ def publish_half(checkpoints: Path, step: int, half: str, halves: Sequence[str] 
     """
     staging = _staging(checkpoints, step)
     (staging / f"{half}.tmp").rename(staging / half)
-    if not all((staging / name / _MARKS[name]).exists() for name in halves):
+    if not all((staging / name / MARKS[name]).exists() for name in halves):
         return False
     # Whoever gets to move the staging directory away is the one that completes; only then may an older one go.
     whole = checkpoints / f"step_{step}.whole.tmp"
@@ -52,7 +53,7 @@ def publish_half(checkpoints: Path, step: int, half: str, halves: Sequence[str] 
 
 def is_complete(directory: Path, halves: Sequence[str] = HALVES) -> bool:
     """Whether ``step_N`` holds every half, each with the file that is written last."""
-    return all((directory / half / _MARKS[half]).exists() for half in halves)
+    return all((directory / half / MARKS[half]).exists() for half in halves)
 
 
 def complete_steps(checkpoints: Path, halves: Sequence[str] = HALVES) -> list[int]:
@@ -66,11 +67,15 @@ def complete_steps(checkpoints: Path, halves: Sequence[str] = HALVES) -> list[in
 
 def prune(checkpoints: Path, keep_last: int | None, keep_interval: int | None, halves: Sequence[str] = HALVES) -> None:
     """Remove complete checkpoints but the ``keep_last`` newest and multiples of ``keep_interval``; None keeps all."""
+    for step in expendable(complete_steps(checkpoints, halves), keep_last, keep_interval):
+        shutil.rmtree(checkpoints / f"step_{step}", ignore_errors=True)
+
+
+def expendable(steps: Sequence[int], keep_last: int | None, keep_interval: int | None) -> list[int]:
+    """Of ``steps`` (ascending), those that retention lets go. ``keep_last`` None keeps all."""
     if keep_last is None:
-        return
-    for step in complete_steps(checkpoints, halves)[:-keep_last]:
-        if keep_interval is None or step % keep_interval:
-            shutil.rmtree(checkpoints / f"step_{step}", ignore_errors=True)
+        return []
+    return [step for step in steps[:-keep_last] if keep_interval is None or step % keep_interval]
 
 
 def discard_unfinished(checkpoints: Path) -> None:
