@@ -9,6 +9,7 @@ USAGE = 64
 """Exit status of a command that was called wrongly, ``EX_USAGE`` of sysexits.h."""
 
 COMMANDS = {
+    "runs": ("prl.cli.runs", "runs"),
     "status": ("prl.cli.status", "status"),
     "check-in": ("prl.cli.check_in", "check_in"),
 }

@@ -235,9 +235,9 @@ def _joined(states: Sequence[CheckpointState], needed: Sequence[str], now: float
         halves = sorted((half for state in same for half in state.halves), key=lambda half: HALVES.index(half.name))
         staged = any(state.path.suffix == ".tmp" for state in same)
         changed = max(state.changed for state in same)
-        state, problem = _state(halves, changed, needed, now, staged=staged)
-        size = _size(halves)
-        found.append(replace(first, state=state, halves=tuple(halves), bytes=size, changed=changed, problem=problem))
+        word, problem = _state(halves, changed, needed, now, staged=staged)
+        whole = tuple(halves)
+        found.append(replace(first, state=word, halves=whole, bytes=_size(whole), changed=changed, problem=problem))
     return sorted(found, key=lambda state: (state.abandoned_by is not None, state.step, state.path.name))
 
 
