@@ -18,7 +18,7 @@ from prl.rundir.tree import RunTree
 _JOB_LOG = re.compile(r"(?:.*[^0-9A-Za-z])?job_(\d{1,18}(?:_\d{1,9})?)\.log")
 _RENDEZVOUS = re.compile(r"job_(\d{1,18})(?:\D.*)?")
 _JOB_ID = re.compile(r"\d{1,18}(?:_\d{1,9})?")
-_OPTION = re.compile(rb"^#SBATCH\s+--?([A-Za-z][\w-]*)(?:[=\s]+(.*?))?\s*$", re.M)
+_OPTION = re.compile(rb"^#SBATCH[ \t]+--?([A-Za-z][\w-]*)(?:[= \t]+(.*?))?[ \t\r]*$", re.M)
 _ECHO = re.compile(rb"^([A-Z][A-Z0-9_]{2,40})=(.*?)\r?$", re.M)
 _STATUS = "launcher/status.json"
 _HEAD = 64 * 1024

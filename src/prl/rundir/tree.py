@@ -114,8 +114,9 @@ class RunTree:
 
     def note(self, name: str, problem: str) -> None:
         """Remember trouble with a name."""
-        if len(self.trouble) < MAX_TROUBLE:
-            self.trouble.append(f"{name or '.'}: {problem}")
+        told = f"{name or '.'}: {problem}"
+        if told not in self.trouble and len(self.trouble) < MAX_TROUBLE:
+            self.trouble.append(told)
 
     def _ask(self, name: str) -> os.stat_result | None:
         parent, _, last = name.rpartition("/")
@@ -151,6 +152,7 @@ class RunTree:
                 if error.errno == errno.ESTALE and again:  # a network disk's stale handle: opening anew helps
                     continue
                 self.note(name, error.strerror or str(error))
+                return None
             except ValueError:  # a name with a null byte
                 return None
         return None
