@@ -5,23 +5,14 @@ under ``monitors/file/``; A has its resolved JSON directly in ``configs/`` and `
 is detected, never asked for. Only configurations, logs and metrics are located: episodes have readers of their own.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from prl.rundir.layout import RunLayout, attempt_number, numbered
+from prl.rundir.layout import RunLayout, attempt_number
+from prl.rundir.logs.components import LogFile, list_logs
 
 MAX_LOGS = 200
 """Log files listed of one attempt. A run with more environments and ranks than that is cut and says so."""
-
-
-@dataclass(frozen=True)
-class LogFile:
-    """One log file and the component that wrote it."""
-
-    component: str
-    """``trainer``, ``orchestrator``, ``inference``, ``launcher``, ``envs/train/<name>``, ``trainer/rank_0`` ..."""
-    path: Path
 
 
 @dataclass(frozen=True)
@@ -50,11 +41,8 @@ def locate(root: Path, attempt: int | None = None) -> RunFiles:
     chosen = attempt if attempt is not None else (attempts[-1] if attempts else None)
     configs = paths.attempt_configs(chosen) if chosen is not None else paths.configs
     log_dir = paths.attempt_logs(chosen) if chosen is not None else paths.logs
-    if not log_dir.is_dir() and not attempts:
-        log_dir = paths.logs
     resolved = next((path for path in (configs / "resolved", configs) if any(path.glob("*.json"))), None)
-    logs = [LogFile(component, path) for component, path in _log_files(log_dir)]
-    logs += [LogFile(path.stem, path) for path in _job_logs(root)]
+    logs = list_logs(root, log_dir.relative_to(root).as_posix(), MAX_LOGS)
     old = root / "metrics.jsonl"
     metrics = next((path for path in (paths.metrics, old) if path.is_file()), None)
     flat = metrics == old or (resolved is not None and resolved == paths.configs)
@@ -65,8 +53,8 @@ def locate(root: Path, attempt: int | None = None) -> RunFiles:
         attempt=chosen,
         configs=configs if configs.is_dir() else None,
         resolved=resolved,
-        logs=tuple(logs[:MAX_LOGS]),
-        logs_left_out=max(len(logs) - MAX_LOGS, 0),
+        logs=logs.files,
+        logs_left_out=logs.left_out,
         metrics=metrics,
     )
 
@@ -85,22 +73,3 @@ def list_attempts(root: Path) -> list[int]:
 def has_logs(root: Path, attempt: int) -> bool:
     """Whether an attempt wrote any log. A dry run makes an attempt and writes none."""
     return any(path.is_file() and path.stat().st_size for path in RunLayout(root).attempt_logs(attempt).glob("*.log"))
-
-
-def _log_files(directory: Path) -> Iterator[tuple[str, Path]]:
-    for path in sorted(directory.glob("*.log")):
-        yield path.stem, path
-    for path in sorted(directory.glob("envs/*/*.log")):
-        yield path.relative_to(directory).with_suffix("").as_posix(), path
-    for pattern in ("trainer/node_*.log", "inference/*.log"):
-        for path in sorted(directory.glob(pattern)):
-            yield path.relative_to(directory).with_suffix("").as_posix(), path
-    # torchrun keeps every rank's streams under <rendezvous id>/attempt_<restart>/<rank>/.
-    for path in sorted(directory.glob("trainer/torchrun/*/attempt_*/*/std*.log")):
-        rank = path.parent.name
-        if numbered(rank, "") is not None:
-            yield f"trainer/rank_{rank}", path
-
-
-def _job_logs(root: Path) -> list[Path]:
-    return sorted([*root.glob("launcher/logs/*job_*.log"), *root.glob("job_*.log")])

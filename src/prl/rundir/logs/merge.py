@@ -1,0 +1,321 @@
+"""The logs of an attempt as one list by time, in pages, from whole files of any size.
+
+Files are merged, never reordered within: a line of another thread that comes late stays where it stands. Clocks of two
+hosts are compared as they are; how far they differ nobody can tell from the logs. A page is found by reading each file
+from a place, backwards or forwards, no further than the page needs; where it ends, a cursor goes on, and pages that
+follow one another by cursors give every entry exactly once while the files grow. Left out: following live
+(:mod:`prl.rundir.logs.follow`) and searching for text (:mod:`prl.rundir.logs.search`).
+"""
+
+import heapq
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prl.rundir.locate import locate
+from prl.rundir.logs.clocks import ClockIndex
+from prl.rundir.logs.components import MAX_LOGS, ROUTER, LogFile, list_logs, select_logs
+from prl.rundir.logs.console import LEVELS
+from prl.rundir.logs.cursors import CursorError, LogCursor
+from prl.rundir.logs.entries import LogEntry
+from prl.rundir.logs.windows import LogWindows, Scan, level_number
+
+DEFAULT_LIMIT = 200
+MAX_BYTES = 64 * 1024**2
+"""Bytes that one page reads at most before it gives what it has, with a cursor to go on."""
+
+_AHEAD = 300.0
+"""Seconds by which a line may be newer than its file's modification time says (clocks of two hosts)."""
+_RANK = re.compile(r"\d+$")
+
+
+@dataclass
+class LogPage:
+    """Some entries of the merged logs, oldest first, and how to go on from them."""
+
+    entries: list[LogEntry]
+    older: str | None
+    """Cursor for ``before``: what lies before these entries. None: nothing does."""
+    newer: str
+    """Cursor for ``after``: what comes behind these entries."""
+    complete: bool
+    """False: reading was ended by ``max_bytes`` before the page was full; go on with the cursor."""
+    scanned_bytes: int
+    files: tuple[str, ...]
+    """The files that were merged, as paths below the run directory."""
+    trouble: tuple[str, ...] = ()
+    """Files that could not be read, links that were refused, with the reason."""
+
+
+@dataclass
+class LogFilter:
+    """Which entries are wanted."""
+
+    components: Sequence[str] = ()
+    level: str = "TRACE"
+    ranks: Sequence[int] = ()
+    since: float | None = None
+    until: float | None = None
+    where: Callable[[LogEntry], bool] | None = None
+
+    def __post_init__(self) -> None:
+        if self.level not in LEVELS:
+            raise ValueError(f"level {self.level!r}: one of {', '.join(LEVELS)}")
+
+    def accepts(self, entry: LogEntry, file: LogFile) -> bool:
+        """Whether an entry of ``file`` is wanted."""
+        if level_number(entry.level) < level_number(self.level):
+            return False
+        time = entry.time or 0.0
+        if (self.since is not None and time < self.since) or (self.until is not None and time > self.until):
+            return False
+        if self.ranks and _rank(entry, file) not in self.ranks:
+            return False
+        if self.components and not any(_is_of(entry, file, name) for name in self.components):
+            return False
+        return self.where is None or self.where(entry)
+
+
+@dataclass
+class _Source:
+    """One file in a merge."""
+
+    order: int
+    windows: LogWindows
+    entries: Iterator[LogEntry]
+    place: int
+    """What was consumed: backwards everything from here on, forwards everything before."""
+    head: LogEntry | None = None
+    key: float = field(default=0.0)
+
+
+class RunLogs:
+    """The logs of one attempt of a run (default: the newest). The attempt is pinned; :meth:`refresh` lists it anew."""
+
+    def __init__(self, root: Path, attempt: int | None = None, max_files: int = MAX_LOGS) -> None:
+        self.root = root
+        found = locate(root, attempt)
+        self.attempt = found.attempt
+        self.attempts = found.attempts
+        self._directory = "logs" if found.attempt is None else f"logs/attempt_{found.attempt}"
+        self._max_files = max_files
+        self._indexes: dict[Path, ClockIndex] = {}
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Look again which files there are."""
+        self._list = list_logs(self.root, self._directory, self._max_files)
+
+    @property
+    def left_out(self) -> int:
+        """Log files beyond the bound."""
+        return self._list.left_out
+
+    @property
+    def trouble(self) -> tuple[str, ...]:
+        """Links that were refused and directories that could not be read."""
+        return self._list.trouble
+
+    def files(self, components: Sequence[str] = (), ranks: Sequence[int] = ()) -> list[LogFile]:
+        """The log files, of all or of the components and ranks asked for (those that :meth:`page` would merge)."""
+        return select_logs(self._list.files, components, ranks) if components or ranks else list(self._list.files)
+
+    def name(self, file: LogFile) -> str:
+        """A file's path below the run directory."""
+        return file.path.relative_to(self.root).as_posix()
+
+    def index(self, file: LogFile) -> ClockIndex:
+        """The dated places of a file, brought up to date. Raises OSError."""
+        index = self._indexes.setdefault(file.path, ClockIndex(file.path))
+        index.update()
+        return index
+
+    def page(
+        self,
+        *,
+        components: Sequence[str] = (),
+        level: str = "TRACE",
+        ranks: Sequence[int] = (),
+        since: float | None = None,
+        until: float | None = None,
+        where: Callable[[LogEntry], bool] | None = None,
+        limit: int = DEFAULT_LIMIT,
+        before: str | None = None,
+        after: str | None = None,
+        max_bytes: int = MAX_BYTES,
+    ) -> LogPage:
+        """At most ``limit`` entries: the newest, those before a cursor, or those after one (``""``: the first).
+
+        ``components`` are names, groups or patterns (:meth:`LogFile.matches`), ``level`` is the least level, ``ranks``
+        are numbers, ``since`` and ``until`` Unix seconds. Raises :class:`CursorError` on what is no cursor and
+        ValueError on an unknown level.
+        """
+        wanted = LogFilter(components, level, ranks, since, until, where)
+        scan = Scan(max_bytes)
+        trouble = list(self.trouble)
+        files = select_logs(self._list.files, components, ranks)
+        text = before or after
+        cursor = LogCursor.decode(text) if text else None
+        if cursor is not None and cursor.attempt != self.attempt:
+            raise CursorError(f"a cursor of attempt {cursor.attempt}: these are the logs of attempt {self.attempt}")
+        merge = _Merge(wanted, limit, scan, trouble)
+        for order, file in enumerate(files):
+            try:
+                windows = LogWindows(file, self.name(file), self.index(file), scan, level_number(level))
+            except OSError as error:
+                _note(trouble, self.name(file), error)
+                continue
+            place = _place(cursor, windows)
+            if after is not None:
+                merge.add_forward(order, windows, place or 0)
+            elif place is not None or cursor is None:
+                merge.add_backward(order, windows, windows.index.size if place is None else place)
+        backwards = after is None
+        entries = merge.backward() if backwards else merge.forward()
+        return LogPage(
+            entries=entries,
+            older=self._cursor(merge.starts()) if not backwards or merge.unread() else None,
+            newer=self._cursor(merge.ends()),
+            complete=len(entries) >= limit or not scan.over or (backwards and not merge.unread()),
+            scanned_bytes=scan.bytes,
+            files=tuple(self.name(file) for file in files),
+            trouble=tuple(trouble),
+        )
+
+    def _cursor(self, places: dict[str, tuple[int, int]]) -> str:
+        return LogCursor(self.attempt, places).encode()
+
+
+class _Merge:
+    """A k-way merge of files by time that keeps the order within each file."""
+
+    def __init__(self, wanted: LogFilter, limit: int, scan: Scan, trouble: list[str]) -> None:
+        self.wanted = wanted
+        self.limit = limit
+        self.scan = scan
+        self.trouble = trouble
+        self._sources: list[_Source] = []
+        self._begins: dict[int, int] = {}
+        self._floors: dict[int, int] = {}
+
+    def add_backward(self, order: int, windows: LogWindows, end: int) -> None:
+        since, until = self.wanted.since, self.wanted.until
+        floor = 0 if since is None else windows.index.offset_before(since)
+        top = end if until is None else min(end, windows.index.offset_after(until))
+        source = _Source(order, windows, windows.before(top, min(floor, top)), top)
+        source.key = windows.index.modified + _AHEAD
+        self._begins[order], self._floors[order] = end, floor
+        self._sources.append(source)
+
+    def add_forward(self, order: int, windows: LogWindows, start: int) -> None:
+        since, until = self.wanted.since, self.wanted.until
+        first = start if since is None else max(start, windows.index.offset_before(since))
+        end = windows.index.size if until is None else windows.index.offset_after(until)
+        self._begins[order] = start
+        self._sources.append(_Source(order, windows, windows.after(first, end), first))
+
+    def backward(self) -> list[LogEntry]:
+        """The newest entries, oldest first."""
+        taken: list[LogEntry] = []
+        heap = [(-source.key, -source.order, source) for source in self._sources]
+        heapq.heapify(heap)
+        while heap and len(taken) < self.limit and not self.scan.over:
+            _, _, source = heapq.heappop(heap)
+            if source.head is not None:
+                taken.append(source.head)
+                source.place = source.head.offset
+            if self._next(source, backwards=True):
+                assert source.head is not None
+                source.key = min(source.key, source.head.time or 0.0)
+                heapq.heappush(heap, (-source.key, -source.order, source))
+        return taken[::-1]
+
+    def forward(self) -> list[LogEntry]:
+        """The oldest entries."""
+        taken: list[LogEntry] = []
+        heap: list[tuple[float, int, _Source]] = []
+        for source in self._sources:
+            self._push(heap, source)
+        while heap and len(taken) < self.limit and not self.scan.over:
+            _, _, source = heapq.heappop(heap)
+            assert source.head is not None
+            taken.append(source.head)
+            source.place = source.head.end
+            self._push(heap, source)
+        for source in self._sources:
+            if source.head is not None:
+                source.place = source.head.offset
+        return taken
+
+    def starts(self) -> dict[str, tuple[int, int]]:
+        """Where the page begins in each file."""
+        return {
+            source.windows.name: (self._begins[source.order] if not self._floors else source.place, _inode(source))
+            for source in self._sources
+        }
+
+    def ends(self) -> dict[str, tuple[int, int]]:
+        """Where the page ends in each file."""
+        return {
+            source.windows.name: (self._begins[source.order] if self._floors else source.place, _inode(source))
+            for source in self._sources
+        }
+
+    def unread(self) -> bool:
+        """Whether backwards anything is left."""
+        return any(source.place > self._floors[source.order] for source in self._sources)
+
+    def _push(self, heap: list[tuple[float, int, _Source]], source: _Source) -> None:
+        if self._next(source, backwards=False):
+            assert source.head is not None
+            source.key = max(source.key, source.head.time or 0.0)
+            heapq.heappush(heap, (source.key, source.order, source))
+
+    def _next(self, source: _Source, *, backwards: bool) -> bool:
+        """Make the next wanted entry the source's head; False when there is none or no more may be read."""
+        source.head = None
+        try:
+            for entry in source.entries:
+                if not backwards and not entry.complete:
+                    return False  # it is not over yet: a later page has it whole
+                if self.wanted.accepts(entry, source.windows.file):
+                    source.head = entry
+                    return True
+                source.place = entry.offset if backwards else entry.end
+                if self.scan.over:
+                    return False
+        except OSError as error:
+            _note(self.trouble, source.windows.name, error)
+            return False
+        source.place = source.windows.position
+        return False
+
+
+def _place(cursor: LogCursor | None, windows: LogWindows) -> int | None:
+    """Where a cursor stands in a file, None when it does not know the file. In a replaced file it is the beginning."""
+    if cursor is None or windows.name not in cursor.places:
+        return None
+    offset, inode = cursor.places[windows.name]
+    return offset if inode == windows.index.inode and offset <= windows.index.size else 0
+
+
+def _inode(source: _Source) -> int:
+    return source.windows.index.inode or 0
+
+
+def _rank(entry: LogEntry, file: LogFile) -> int | None:
+    if file.rank is not None:
+        return file.rank
+    number = _RANK.search(entry.rank) if entry.rank else None
+    return int(number[0]) if number else None
+
+
+def _is_of(entry: LogEntry, file: LogFile, wanted: str) -> bool:
+    if wanted == ROUTER:
+        return entry.component == ROUTER or ROUTER in file.component
+    return file.matches(wanted)
+
+
+def _note(trouble: list[str], name: str, error: OSError) -> None:
+    trouble.append(f"{name}: {error.strerror or error}")

@@ -1,0 +1,215 @@
+"""One log from any place in it, backwards or forwards, a window at a time: the entries, dated, whole and counted.
+
+Windows begin at a line with a header, so that a traceback is not torn, unless there is none within
+:data:`MAX_WINDOW` bytes. Consecutive equal lines and the pieces of a progress bar are one entry with a count. Windows
+that hold nothing of a wanted level are passed over without being parsed.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from prl.rundir.logs.clocks import ClockIndex
+from prl.rundir.logs.components import ROUTER, LogFile
+from prl.rundir.logs.console import LEVELS
+from prl.rundir.logs.entries import DATE, EntryBuilder, LogEntry, starts_entry
+from prl.rundir.logs.lines import LineSplitter, RawLine
+from prl.rundir.regular import open_regular
+
+FIRST_WINDOW = 16 * 1024
+WINDOW = 256 * 1024
+MAX_WINDOW = 4 * 1024**2
+LOOK_AHEAD = 16 * 1024
+"""Bytes read behind a window for the lines of entries that begin in it."""
+
+_MAX_JOINED = 32 * 1024**2
+"""Bytes of a file that one entry may stand for."""
+_ROUTER_MARK = "vllm_router"
+_SIGNS = (
+    b"WARN", b"ERROR", b"CRIT", b"Traceback (", b"rror:", b"atal", b"arning",
+    b"[W", b"[E", b"[F", b"\nW", b"\nE", b"\nF",
+)  # fmt: skip
+"""Of a line at WARNING or above one of these is a part."""
+
+
+def level_number(level: str) -> int:
+    """Where a level stands among the contract's, 0 (TRACE) to 6. A line without one counts as INFO."""
+    return LEVELS.index(level) if level in LEVELS else LEVELS.index("INFO")
+
+
+@dataclass
+class Scan:
+    """What reading cost so far, and may cost."""
+
+    limit: int
+    bytes: int = 0
+
+    @property
+    def over(self) -> bool:
+        return self.bytes >= self.limit
+
+
+class LogWindows:
+    """The entries of one log. Reads what is there; raises OSError when the file cannot be read."""
+
+    def __init__(self, file: LogFile, name: str, index: ClockIndex, scan: Scan, level: int = 0) -> None:
+        self.file = file
+        self.name = name
+        """Path of the file below the run directory."""
+        self.index = index
+        self.scan = scan
+        self.position = 0
+        """Backwards: everything from here on was looked at. Forwards: everything before."""
+        self._read_any = False
+        self._signs = _SIGNS if level >= LEVELS.index("WARNING") else ()
+
+    def before(self, end: int, start: int = 0) -> Iterator[LogEntry]:
+        """The entries that begin in [start, end), newest first. ``start`` and ``end`` are beginnings of lines."""
+        self.position = end
+        newer: LogEntry | None = None
+        for entry in self._before(end, start):
+            if newer is None:
+                newer = entry
+            elif joins(entry, newer):
+                newer = join(entry, newer)
+            else:
+                yield newer
+                newer = entry
+        if newer is not None:
+            yield newer
+
+    def after(self, start: int, end: int) -> Iterator[LogEntry]:
+        """The entries that begin in [start, end), oldest first. ``start`` is the beginning of a line."""
+        self.position = start
+        older: LogEntry | None = None
+        for entry in self._after(start, end):
+            if older is None:
+                older = entry
+            elif joins(older, entry):
+                older = join(older, entry)
+            else:
+                yield older
+                older = entry
+        if older is not None:
+            yield older
+
+    def _before(self, end: int, start: int) -> Iterator[LogEntry]:
+        size = FIRST_WINDOW
+        while end > start and not (self.scan.over and self._read_any):
+            begin, entries = self._window(max(end - size, start), end, start)
+            size = min(size * 2, WINDOW)
+            yield from reversed(entries)
+            end = begin
+            self.position = min(self.position, end)
+
+    def _window(self, begin: int, end: int, start: int) -> tuple[int, list[LogEntry]]:
+        """The entries of a window that ends at ``end`` and the place where it was made to begin."""
+        while True:
+            data = self._read(begin, end)
+            skipped = 0 if begin == start else _line_start(data)
+            if self._signs and not any(sign in data for sign in self._signs):
+                return begin + skipped, []
+            if begin != start and not skipped and end - begin >= MAX_WINDOW:
+                return begin, []  # the middle of one line: it is met again where it begins
+            lines = self._lines(data[skipped:], begin + skipped, end)
+            first = 0 if begin == start else _first_header(lines, end)
+            if first is None and end - begin < MAX_WINDOW:
+                begin = max(end - 2 * (end - begin), start)
+                continue
+            place = begin + skipped if not first else lines[first].offset
+            return place, [entry for entry in self._entries(lines[first or 0 :]) if entry.offset < end]
+
+    def _lines(self, data: bytes, begin: int, end: int) -> list[RawLine]:
+        """The lines of a window, and those behind it that entries of it may go on with."""
+        splitter = LineSplitter(begin)
+        lines = splitter.feed(data)
+        if data.endswith(b"\n") and end < self.index.size:
+            return lines + splitter.feed(self._read(end, end + LOOK_AHEAD))
+        return lines + splitter.finish()
+
+    def _after(self, start: int, end: int) -> Iterator[LogEntry]:
+        splitter, builder = LineSplitter(start), EntryBuilder()
+        at, size = start, FIRST_WINDOW
+        while at < end and not (self.scan.over and self._read_any):
+            data = self._read(at, min(at + size, end + LOOK_AHEAD))
+            if not data:
+                break
+            at += len(data)
+            size = min(size * 2, WINDOW)
+            lines = splitter.feed(data)
+            if self._signs and not builder.entries and not any(sign in data for sign in self._signs):
+                continue
+            for line in lines:
+                builder.add(line)
+            yield from self._dated(builder.take(all_entries=False), end)
+        if at >= self.index.size:
+            for line in splitter.finish():
+                builder.add(line)
+        elif at < end:  # no more may be read: what may still go on is left to whoever goes on
+            growing = builder.growing()
+            self.position = growing.offset if growing else splitter.start
+            return
+        yield from self._dated(builder.take(), end)
+        self.position = max(self.position, min(at, end))
+
+    def _entries(self, lines: Sequence[RawLine]) -> list[LogEntry]:
+        builder = EntryBuilder()
+        for line in lines:
+            builder.add(line)
+        return self._dated(builder.take(), None)
+
+    def _dated(self, entries: list[LogEntry], end: int | None) -> list[LogEntry]:
+        dated = self.index.date([entry for entry in entries if entry.level != DATE])
+        for entry in dated:
+            entry.file = self.name
+            routed = self.file.group == "inference" and _ROUTER_MARK in (entry.tag or "") + entry.message
+            entry.component = ROUTER if routed else self.file.component
+        return dated if end is None else [entry for entry in dated if entry.offset < end]
+
+    def _read(self, begin: int, end: int) -> bytes:
+        with open_regular(self.file.path) as file:
+            data = os.pread(file.fileno(), max(min(end, self.index.size) - begin, 0), begin)
+        self.scan.bytes += len(data)
+        self._read_any = True
+        return data
+
+
+def joins(older: LogEntry, newer: LogEntry) -> bool:
+    """Whether two consecutive entries of one file are one: equal lines, or pieces of one progress bar."""
+    if newer.end - older.offset > _MAX_JOINED or older.level != newer.level or older.rank != newer.rank:
+        return False
+    if older.more or newer.more or older.tag != newer.tag:
+        return False
+    bars = older.states > 1 and newer.states > 1 and older.end == newer.offset
+    return older.message == newer.message or (bars and older.message[:8] == newer.message[:8])
+
+
+def join(older: LogEntry, newer: LogEntry) -> LogEntry:
+    """One entry for two that :func:`joins` says are one. It stands where the older one does."""
+    older.last_time = newer.time if newer.last_time is None else newer.last_time
+    if older.states > 1 and newer.states > 1 and older.end == newer.offset:
+        older.states += newer.states
+        older.message = newer.message
+    else:
+        older.count += newer.count
+    older.end, older.complete = newer.end, newer.complete
+    return older
+
+
+def _line_start(data: bytes) -> int:
+    """Where the first line that begins within ``data`` does, 0 for none; of a redrawn line its next state."""
+    for end in (b"\n", b"\r"):
+        found = data.find(end, 0, len(data) - 1)
+        if found >= 0:
+            return found + 1
+    return 0
+
+
+def _first_header(lines: Sequence[RawLine], end: int) -> int | None:
+    """Index of the first line with a header that begins before ``end``."""
+    for index, line in enumerate(lines):
+        if line.offset >= end:
+            return None
+        if starts_entry(line.text()[0]):
+            return index
+    return None
