@@ -1,4 +1,4 @@
-"""A weight directory is loaded only when it is what its manifest says."""
+"""A weight directory is loaded only when it is what its manifest says; its markers tell how far a broadcast is."""
 
 import json
 from collections.abc import Callable
@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from prl.rundir import broadcasts
-from prl.rundir.broadcasts import WeightDirectoryError, list_broadcasts, verify_weights, write_manifest
+from prl.rundir.broadcasts import (
+    BroadcastState,
+    WeightDirectoryError,
+    current_and_previous,
+    list_broadcasts,
+    verify_weights,
+    weight_bytes,
+    write_manifest,
+)
 
 
 @pytest.fixture
@@ -76,3 +84,52 @@ def test_listing_reads_markers_and_ignores_strangers(weights: Path) -> None:
     assert state.sender_ready is not None
     assert state.finished is None
     assert list_broadcasts(weights.parent / "absent") == []
+
+
+def test_old_marker_counts_as_finished(tmp_path: Path) -> None:
+    (tmp_path / "step_3").mkdir()
+    (tmp_path / "step_3" / "STABLE").touch()
+    (state,) = list_broadcasts(tmp_path)
+    assert state.finished is not None
+    assert state.state(state.finished + 1e6) == "finished"
+
+
+def made_state(*times: float | None) -> BroadcastState:
+    return BroadcastState(1, Path("step_1"), *times)
+
+
+@pytest.mark.parametrize(
+    ("times", "state", "late"),
+    [
+        ((None, None, None, None), "empty", "empty"),
+        ((10.0, None, None, None), "offered", "stuck"),
+        ((10.0, 12.5, None, None), "accepted", "stuck"),
+        ((10.0, 12.5, 13.0, None), "sending", "stuck"),
+        ((10.0, 12.5, 13.0, 20.0), "finished", "finished"),
+        ((None, None, None, 20.0), "finished", "finished"),
+    ],
+)
+def test_state_in_words(times: tuple[float | None, ...], state: str, late: str) -> None:
+    assert made_state(*times).state(now=30.0) == state
+    assert made_state(*times).state(now=30.0 + broadcasts.STUCK_SECONDS) == late
+
+
+def test_durations_between_the_markers() -> None:
+    state = made_state(10.0, 12.5, 13.0, 20.0)
+    assert (state.acknowledged_after, state.transferred_in) == (2.5, 7.0)
+    for times in ((10.0, None, 13.0, None), (10.0, 9.0, 13.0, 12.0)):  # not there yet, and of two tries
+        assert (made_state(*times).acknowledged_after, made_state(*times).transferred_in) == (None, None)
+
+
+def test_current_and_previous_version_and_their_bytes(tmp_path: Path) -> None:
+    for version, markers in ((1, (".finished",)), (2, (".finished",)), (10, (".finished",)), (11, (".sender_ready",))):
+        for name in (*markers, "model.safetensors"):
+            path = tmp_path / f"step_{version}" / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(b"x" * version)
+    current, previous = current_and_previous(list_broadcasts(tmp_path))
+    assert current is not None
+    assert previous is not None
+    assert (current.version, previous.version, weight_bytes(current.path)) == (10, 2, 10)
+    assert current_and_previous([]) == (None, None)
+    assert weight_bytes(tmp_path / "absent") == 0

@@ -65,7 +65,11 @@ def discover(dirs: Sequence[Path] | None = None, on_progress: Callable[[int, int
             memory = Remembered.of(parent)
             for name in names:
                 done += 1
-                info, was_read = memory.look(name)
+                try:
+                    info, was_read = memory.look(name)
+                except OSError as error:
+                    problems.append(f"{parent / name}: {error.strerror or error}")
+                    continue
                 if info is not None:
                     runs.setdefault(info.id, info)
                 if was_read and on_progress is not None:

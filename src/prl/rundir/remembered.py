@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 from prl.rundir.cache import cache_root
 from prl.rundir.progress import EPISODE_INDEX, METRICS, TRAINER_STEP
 from prl.rundir.regular import read_regular
-from prl.rundir.runs import RunInfo, is_run, read_run
+from prl.rundir.runs import RunInfo, has_signs, read_run
 from prl.rundir.status import FAILED, FINISHED, STOPPED
 
 FORM = 1
@@ -76,7 +76,10 @@ class Remembered:
         return found
 
     def look(self, name: str) -> tuple[RunInfo | None, bool]:
-        """The run of that name in the directory (None: it is none), and whether it had to be read."""
+        """The run of that name in the directory (None: it is none), and whether it had to be read.
+
+        Raises OSError when nothing can be said about it.
+        """
         base = f"{self._base}/{name}"
         entry = self._entries.get(name)
         if entry is not None and _stands(base, entry):
@@ -117,7 +120,7 @@ def _read(path: Path, base: str) -> tuple[_Entry, bool]:
     before = _signs(base, _WATCHED)
     if not any(f"/{name}" in before for name in METRICS):
         before |= _signs(base, (TRAINER_STEP,))
-    run = read_run(path) if is_run(path) else None
+    run = read_run(path) if has_signs(path) else None
     ended = run is not None and run.phase in (FINISHED, FAILED, STOPPED)
     kept = _signs(base, _WATCHED_ENDED) if ended else dict(before)
     now = time.time_ns()

@@ -112,9 +112,14 @@ _FIELDS = tuple(field.name for field in fields(RunInfo))
 def is_run(path: Path) -> bool:
     """Whether a directory is a run: it has configs, logs or monitors (or what older layouts had)."""
     try:
-        return any((path / name).is_dir() for name in _SIGNS) or any((path / name).exists() for name in _OLD_SIGNS)
+        return has_signs(path)
     except (OSError, ValueError):  # a directory that may not be entered
         return False
+
+
+def has_signs(path: Path) -> bool:
+    """As :func:`is_run`. Raises OSError when the directory cannot be looked into."""
+    return any((path / name).is_dir() for name in _SIGNS) or any((path / name).exists() for name in _OLD_SIGNS)
 
 
 def run_id(real_path: str) -> str:
