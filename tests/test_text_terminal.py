@@ -29,6 +29,10 @@ def test_control_and_direction_characters_go() -> None:
     assert for_terminal("a\x00\x08b\rc\x7fd\x85e\u202ef\u2066g") == "abcdefg"
 
 
+def test_what_cannot_be_encoded_is_replaced() -> None:
+    assert for_terminal(b"caf\xe9".decode(errors="surrogateescape")) == "caf\ufffd"
+
+
 def test_one_line_folds_and_cuts() -> None:
     assert one_line("a\n  b\tc", 80) == "a b c"
     assert one_line("abcdef", 4) == "abc…"

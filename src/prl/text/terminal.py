@@ -12,6 +12,7 @@ _ESCAPE = re.compile(
     r"|\x1b[ -/]*[0-~]"  # two-character sequences, and the start of one that never ends
 )
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_HALF = re.compile("[\ud800-\udfff]")
 _DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 
@@ -24,9 +25,10 @@ def for_terminal(text: str) -> str:
     """``text`` that can be printed to a terminal whoever wrote it.
 
     Without escape sequences and without control characters (newline and tab stay), and without the invisible
-    characters that reverse the direction of what follows.
+    characters that reverse the direction of what follows. Half a surrogate pair (a byte of a file's name that is not
+    UTF-8), which cannot be printed, becomes U+FFFD.
     """
-    return _DIRECTION.sub("", _CONTROL.sub("", strip_escapes(text)))
+    return _HALF.sub("\ufffd", _DIRECTION.sub("", _CONTROL.sub("", strip_escapes(text))))
 
 
 def one_line(text: str, width: int) -> str:
