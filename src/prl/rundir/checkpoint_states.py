@@ -16,7 +16,7 @@ from typing import Any
 from prl.rundir.checkpoints import HALVES, MARKS, TRAINER, expendable
 from prl.rundir.configs import Document
 from prl.rundir.layout import numbered
-from prl.rundir.tree import RunTree
+from prl.rundir.tree import RunTree, as_object
 
 WRITING = "writing"
 HALF = "half"
@@ -99,7 +99,7 @@ def read_checkpoints(root: Path, documents: Mapping[str, Document], now: float) 
     ``documents`` are those of :class:`prl.rundir.configs.AttemptConfigs`. A run of SFT has the trainer's half alone.
     """
     needed = (TRAINER,) if "sft" in documents else HALVES
-    settings = [_dict(document.get("ckpt")) for document in _in_order(documents)]
+    settings = [as_object(document.get("ckpt")) for document in _in_order(documents)]
     keep_last, keep_interval = (_first_int(settings, name) for name in ("keep_last", "keep_interval"))
     roots = _roots(root, settings)
     states: list[CheckpointState] = []
@@ -113,7 +113,7 @@ def read_checkpoints(root: Path, documents: Mapping[str, Document], now: float) 
 
 
 def _in_order(documents: Mapping[str, Document]) -> list[Document]:
-    nested = [_dict(documents.get("rl", {}).get(name)) for name in ("trainer", "orchestrator")]
+    nested = [as_object(documents.get("rl", {}).get(name)) for name in ("trainer", "orchestrator")]
     return [*(documents.get(name, {}) for name in ("trainer", "sft", "orchestrator", "rl")), *nested]
 
 
@@ -260,7 +260,3 @@ def _with_retention(
 def _first_int(settings: Sequence[Mapping[str, Any]], name: str) -> int | None:
     values = (ckpt.get(name) for ckpt in settings)
     return next((value for value in values if type(value) is int and value > 0), None)
-
-
-def _dict(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

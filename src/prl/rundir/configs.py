@@ -6,13 +6,13 @@ in what is compared. Left out: parsing the launch files (TOML). Their text is sh
 """
 
 import math
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from prl.rundir.layout import numbered
-from prl.rundir.tree import RunTree
+from prl.rundir.tree import RunTree, as_object
 from prl.text.secrets import mask_secrets
 
 Document = dict[str, Any]
@@ -115,6 +115,18 @@ def diff(before: AttemptConfigs, after: AttemptConfigs) -> list[Change]:
     Lists are compared by index. A whole number and the float of the same value are the same; true and 1 are not.
     """
     return sorted(_differences(before.documents, after.documents), key=lambda change: tuple(map(_order, change.keys)))
+
+
+def source_name(source: object) -> str | None:
+    """What a source of episodes is called: the name it was given, else its task set's."""
+    known = as_object(source)
+    taskset = as_object(as_object(known.get("env")).get("taskset"))
+    return first_text((known.get("name"), taskset.get("id"), known.get("id")))
+
+
+def first_text(values: Iterable[object]) -> str | None:
+    """The first of ``values`` that is a text with content."""
+    return next((value for value in values if isinstance(value, str) and value), None)
 
 
 def same(before: Any, after: Any) -> bool:

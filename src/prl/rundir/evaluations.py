@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from prl.rundir.configs import Document
 from prl.rundir.layout import numbered
-from prl.rundir.tree import RunTree
+from prl.rundir.tree import RunTree, as_object
 
 Plan = dict[str, dict[int, int]]
 """Expected episodes by environment and step."""
@@ -111,8 +111,7 @@ def _platform(tree: RunTree) -> tuple[PlatformLink, ...]:
     if document is None:
         return ()
     links = [_link("", document, document.get("id") or document.get("run_id"))]
-    evaluations = document.get("evaluations")
-    for name, entry in (evaluations if isinstance(evaluations, dict) else {}).items():
+    for name, entry in as_object(document.get("evaluations")).items():
         if isinstance(entry, dict):
             links.append(_link(name, entry, entry.get("id")))
     return tuple(link for link in links if link.id or link.url)[:_MAX_LINKS]

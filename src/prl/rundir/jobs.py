@@ -13,7 +13,7 @@ from typing import Any
 
 from prl.rundir.configs import Document, attempts_of
 from prl.rundir.status import read_status
-from prl.rundir.tree import RunTree
+from prl.rundir.tree import RunTree, as_object
 
 _JOB_LOG = re.compile(r"(?:.*[^0-9A-Za-z])?job_(\d{1,18}(?:_\d{1,9})?)\.log")
 _RENDEZVOUS = re.compile(r"job_(\d{1,18})(?:\D.*)?")
@@ -142,8 +142,7 @@ def _note(found: dict[str, _Found], job_id: str, source: str) -> _Found:
 
 
 def _recorded(environment: Document | None) -> dict[str, Any]:
-    variables = (environment or {}).get("environment")
-    return variables if isinstance(variables, dict) else {}
+    return as_object(as_object(environment).get("environment"))
 
 
 def _options(script: bytes | None) -> dict[str, str]:

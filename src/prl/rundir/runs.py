@@ -14,11 +14,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from prl.rundir.configs import Document, attempts_of, read_documents
+from prl.rundir.configs import Document, attempts_of, first_text, read_documents, source_name
 from prl.rundir.jobs import find_jobs
 from prl.rundir.progress import METRICS, Counter, RunProgress, read_progress
 from prl.rundir.status import SCHEMA_VERSION, LauncherStatus, StatusError, load_status
-from prl.rundir.tree import RunTree
+from prl.rundir.tree import RunTree, as_object
 
 RL, SFT, EVAL, OTHER = "rl", "sft", "eval", "other"
 KINDS = (RL, SFT, EVAL, OTHER)
@@ -156,7 +156,7 @@ def read_run(path: Path) -> RunInfo:
         layout=_layout(tree, attempts),
         attempts=tuple(attempts),
         attempt=attempt,
-        model=_first_text(_dict(document.get("model")).get("name") for document in _sources(documents)),
+        model=first_text(as_object(document.get("model")).get("name") for document in _sources(documents)),
         dataset=_dataset(documents),
         train_envs=_environments(tree, attempts, documents, "train"),
         eval_envs=_environments(tree, attempts, documents, "eval"),
@@ -207,7 +207,7 @@ def _layout(tree: RunTree, attempts: list[int]) -> str:
 
 def _created(tree: RunTree, attempts: list[int], environments: Mapping[int, Document | None]) -> float | None:
     first = f"configs/attempt_{attempts[0]}" if attempts else "configs"
-    said = _dict(environments.get(attempts[0])).get("created") if attempts else None
+    said = as_object(environments.get(attempts[0])).get("created") if attempts else None
     if isinstance(said, str):
         with contextlib.suppress(ValueError, OverflowError):
             return dt.datetime.fromisoformat(said).timestamp()
@@ -244,7 +244,7 @@ def _sources(documents: Mapping[str, Document]) -> list[Document]:
     """The documents that may say what holds for the whole run, the first to say it being right."""
     shared = documents.get("rl", {})
     names = ("orchestrator", "trainer", "sft", "eval")
-    nested = [_dict(shared.get(name)) for name in names[:2]]
+    nested = [as_object(shared.get(name)) for name in names[:2]]
     return [shared, *(documents.get(name, {}) for name in names), *nested]
 
 
@@ -255,34 +255,28 @@ def _max_steps(documents: Mapping[str, Document], status: LauncherStatus | None)
 
 
 def _dataset(documents: Mapping[str, Document]) -> str | None:
-    data = _dict(documents.get("sft", {}).get("data"))
-    return _first_text((data.get("name"), data.get("path")))
+    data = as_object(documents.get("sft", {}).get("data"))
+    return first_text((data.get("name"), data.get("path")))
 
 
 def _environments(tree: RunTree, attempts: list[int], documents: Mapping[str, Document], split: str) -> tuple[str, ...]:
     """Names of the sources of a split: as configured, else those that have a server."""
     shared = documents.get("rl", {})
-    orchestrator = documents.get("orchestrator") or _dict(shared.get("orchestrator"))
-    told = _dict(orchestrator.get(split))
+    orchestrator = documents.get("orchestrator") or as_object(shared.get("orchestrator"))
+    told = as_object(orchestrator.get(split))
     places: list[object] = [told.get("source"), told.get("env")]
     if split == "train":
         places.append(orchestrator.get("env"))  # the oldest form
     else:
         offline = documents.get("eval", {})
-        places += [offline.get("source"), _dict(offline.get("eval")).get("source"), offline.get("env")]
+        places += [offline.get("source"), as_object(offline.get("eval")).get("source"), offline.get("env")]
     for sources in places:
-        names = [_source_name(source) for source in sources] if isinstance(sources, list) else []
+        names = [source_name(source) for source in sources] if isinstance(sources, list) else []
         if any(names):
             return tuple(dict.fromkeys(name for name in names[:_MAX_NAMES] if name))
     resolved = f"configs/attempt_{attempts[-1]}/resolved" if attempts else "configs/resolved"
     files = tree.names(f"{resolved}/envs/{split}")
     return tuple(name.removesuffix(".json") for name in files[:_MAX_NAMES] if name.endswith(".json"))
-
-
-def _source_name(source: object) -> str | None:
-    known = _dict(source)
-    taskset = _dict(_dict(known.get("env")).get("taskset"))
-    return _first_text((known.get("name"), taskset.get("id"), known.get("id")))
 
 
 # ---- what is missing or not understood
@@ -317,11 +311,3 @@ def _newer_forms(
 def _version(document: Document | None) -> int:
     version = (document or {}).get("schema_version")
     return version if type(version) is int else 0
-
-
-def _dict(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _first_text(values: Iterable[object]) -> str | None:
-    return next((value for value in values if isinstance(value, str) and value), None)

@@ -158,6 +158,11 @@ class RunTree:
         return None
 
 
+def as_object(value: object) -> dict[str, Any]:
+    """``value`` where it is an object, else an empty one: what anybody wrote has any shape."""
+    return value if isinstance(value, dict) else {}
+
+
 def _loads(data: bytes) -> Any:
     """As other writers write it: bytes that are not UTF-8 are replaced, and ``NaN`` is read."""
     import orjson

@@ -16,10 +16,12 @@ from typing import Any
 
 from prl.rundir.broadcasts import list_broadcasts
 from prl.rundir.checkpoints import HALVES, TRAINER, complete_steps
+from prl.rundir.configs import source_name
 from prl.rundir.layout import RunLayout, step_number
 from prl.rundir.locate import RunFiles, has_logs, list_attempts, locate
 from prl.rundir.regular import read_regular
 from prl.rundir.status import STOPPED, LauncherStatus, StatusError, load_status
+from prl.rundir.tree import as_object
 from prl.watch.blame import tell_echoes
 from prl.watch.facts import (
     Broadcast,
@@ -132,10 +134,10 @@ def _teardown(launcher: Launcher | None, lines: Lines) -> float | None:
 def _identity(root: Path, files: RunFiles, status: LauncherStatus | None, lines: Lines) -> RunIdentity:
     documents = {name: _json(files.resolved / f"{name}.json") for name in _DOCUMENTS} if files.resolved else {}
     shared, trainer = documents.get("rl", {}), documents.get("trainer", {})
-    orchestrator = documents.get("orchestrator", {}) or _dict(shared.get("orchestrator"))
+    orchestrator = documents.get("orchestrator", {}) or as_object(shared.get("orchestrator"))
     everything = [shared, orchestrator, trainer, documents.get("sft", {}), documents.get("eval", {})]
-    sources = _dict(orchestrator.get("train")).get("source") or orchestrator.get("env")
-    client = _dict(_dict(orchestrator.get("model")).get("client"))
+    sources = as_object(orchestrator.get("train")).get("source") or orchestrator.get("env")
+    client = as_object(as_object(orchestrator.get("model")).get("client"))
     kind = next((kind for name, kind in _KINDS if files.resolved and (files.resolved / name).is_file()), "other")
     return RunIdentity(
         name=status.run_name if status is not None and status.run_name else root.name,
@@ -145,7 +147,7 @@ def _identity(root: Path, files: RunFiles, status: LauncherStatus | None, lines:
         source=files.resolved.relative_to(root).as_posix() if files.resolved else None,
         max_steps=_first_int(*(document.get("max_steps") for document in everything), status and status.max_steps),
         model=_model_name(everything),
-        envs=[name for source in sources if (name := _source_name(source))] if isinstance(sources, list) else [],
+        envs=[name for source in sources if (name := source_name(source))] if isinstance(sources, list) else [],
         env_startup_timeout=_seconds(orchestrator.get("env_startup_timeout"), 600.0),
         inference_ready_timeout=_seconds(client.get("wait_for_ready_timeout"), 3600.0),
         sync_timeout=_seconds(orchestrator.get("trainer_ready_timeout"), 1200.0),
@@ -155,22 +157,15 @@ def _identity(root: Path, files: RunFiles, status: LauncherStatus | None, lines:
 
 
 def _model_name(documents: list[dict[str, Any]]) -> str | None:
-    names = (_dict(document.get("model")).get("name") for document in documents)
+    names = (as_object(document.get("model")).get("name") for document in documents)
     return next((name for name in names if isinstance(name, str)), None)
-
-
-def _source_name(source: object) -> str | None:
-    known = _dict(source)
-    taskset = _dict(_dict(known.get("env")).get("taskset"))
-    name = known.get("name") or taskset.get("id") or known.get("id")
-    return name if isinstance(name, str) else None
 
 
 def _resume_step(lines: Lines, documents: list[dict[str, Any]]) -> int | None:
     said = next((mark for mark in lines.marks if mark.kind == "resume"), None)
     if said is not None:
         return int(said.text.split("step ", 1)[1].split()[0].strip(",.:;"))
-    return _first_int(*(_dict(document.get("resume")).get("step") for document in documents))
+    return _first_int(*(as_object(document.get("resume")).get("step") for document in documents))
 
 
 def _env_servers(files: RunFiles) -> list[EnvServer]:
@@ -236,7 +231,7 @@ def _checkpoints(root: Path, files: RunFiles, kind: str) -> Checkpoints:
     directory = RunLayout(root).checkpoints
     if files.resolved is not None:
         resolved = _json(files.resolved / ("sft.json" if kind == "sft" else "trainer.json"))
-        configured = _dict(resolved.get("ckpt")).get("output_dir")
+        configured = as_object(resolved.get("ckpt")).get("output_dir")
         if isinstance(configured, str):
             directory = Path(configured) / "checkpoints"
     complete = complete_steps(directory, (TRAINER,) if kind == "sft" else HALVES)
@@ -322,10 +317,6 @@ def _document(path: Path) -> tuple[dict[str, Any], str | None]:
     except (ValueError, RecursionError) as error:
         return {}, f"not JSON: {error}"
     return (raw, None) if isinstance(raw, dict) else ({}, f"a JSON {type(raw).__name__}, not an object")
-
-
-def _dict(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _first_int(*values: object) -> int | None:
