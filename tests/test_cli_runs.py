@@ -51,6 +51,7 @@ def outputs(root: Path) -> Path:
         {
             f"{resolved}/eval.json": {"model": {"name": "org/tiny"}, "source": [{"name": n} for n in ("a", "b", "c")]},
             "monitors/file/traces/stream.index.jsonl": [{"line": 128, "arrival": LONG_AGO + 7200}],
+            "monitors/file/plan.json": {"a": {"0": 100}, "b": {"0": 50}},
             "launcher/status.json": "{",
         },
     )
@@ -73,11 +74,11 @@ def test_answer_is_as_recorded(tmp_path: Path) -> None:
 def test_table_for_people(tmp_path: Path) -> None:
     lines = call(outputs(tmp_path), "--no-health").stdout.splitlines()
     assert lines == [
-        "NAME                 KIND  HEALTH  PHASE     STEP          AGE     MODEL  ENVIRONMENTS",
-        "gsm--tiny--0a1b2c3d  rl    -       running?  12 / 40       2h 0m   tiny   gsm, word-sort",
-        "warm-up              sft   -       -         40 / 100      1h 1m   tiny   -",
-        "held-out             eval  -       -         128 episodes  1m 1s   tiny   a, b +1",
-        "old                  rl    -       -         ? / 5         ~2h 1m  -      -",
+        "NAME                 KIND  HEALTH  PHASE     STEP                AGE     MODEL  ENVIRONMENTS",
+        "gsm--tiny--0a1b2c3d  rl    -       running?  12 / 40             2h 0m   tiny   gsm, word-sort",
+        "warm-up              sft   -       -         40 / 100            1h 1m   tiny   -",
+        "held-out             eval  -       -         128 / 150 episodes  1m 1s   tiny   a, b +1",
+        "old                  rl    -       -         ? / 5               ~2h 1m  -      -",
         "~ no counter tells of progress: the age of the newest file",
         "1 with files that cannot be read or are of a newer form: --json names them",
     ]

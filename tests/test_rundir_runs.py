@@ -50,10 +50,15 @@ def test_run_of_fine_tuning_and_of_evaluation(tmp_path: Path) -> None:
     judged = read_run(
         write(
             tmp_path / "ev",
-            {f"{RESOLVED}/eval.json": document, "monitors/file/traces/stream.index.jsonl": rows},
+            {
+                f"{RESOLVED}/eval.json": document,
+                "monitors/file/traces/stream.index.jsonl": rows,
+                "monitors/file/plan.json": {"gsm": {"0": 16}},
+            },
         )
     )
     assert (judged.eval_envs, judged.train_envs, judged.step, judged.last_progress) == (("gsm",), (), None, 50.0)
+    assert judged.planned_episodes == 16
 
 
 def test_older_layouts_say_what_they_are(tmp_path: Path) -> None:

@@ -149,6 +149,7 @@ def _json_row(row: _Row) -> dict[str, Any]:
         "shipped_step": progress.orchestrator.value if progress.orchestrator else None,
         "max_steps": run.max_steps,
         "episodes": progress.episodes.value if progress.episodes else None,
+        "planned_episodes": run.planned_episodes,
         "last_progress": {"time": last.time, "source": last.source} if last else None,
         "changed": run.changed or None,
         "created": run.created,
@@ -212,7 +213,8 @@ def _phase(row: _Row, now: float) -> str:
 def _step(run: RunInfo) -> str:
     if run.kind == "eval":
         episodes = run.progress.episodes
-        return f"{episodes.value} episodes" if episodes and episodes.value is not None else "-"
+        done = "?" if episodes is None or episodes.value is None else str(episodes.value)
+        return f"{done} episodes" if run.planned_episodes is None else f"{done} / {run.planned_episodes} episodes"
     return step_words(run.step, run.max_steps) if run.kind != "other" or run.step is not None else "-"
 
 

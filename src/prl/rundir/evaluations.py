@@ -42,7 +42,7 @@ class Recording:
     @property
     def expected(self) -> int | None:
         """Episodes of the plan; None without one."""
-        return sum(sum(steps.values()) for steps in self.plan.values()) if self.plan_source else None
+        return _count(self.plan) if self.plan_source else None
 
 
 @dataclass(frozen=True)
@@ -82,18 +82,33 @@ def read_evaluations(root: Path) -> Evaluations:
     )
 
 
+def planned_episodes(tree: RunTree) -> int | None:
+    """How many episodes the newest recording of a run is to have; None where no plan says."""
+    _, plan = _read_plan(tree, MONITOR)
+    return None if plan is None else _count(plan)
+
+
 def _recording(tree: RunTree, directory: str, attempt: int | None) -> Recording:
-    source = next((f"{directory}/{name}" for name in _PLANS if tree.stat(f"{directory}/{name}")), None)
-    document = tree.document(source) if source else None
+    source, plan = _read_plan(tree, directory)
     chunks = [name for name in tree.names(f"{directory}/traces/stream") if ".jsonl" in name]
     return Recording(
         path=tree.path(directory),
         attempt=attempt,
-        plan=_plan(document or {}),
-        plan_source=source if document is not None else None,
+        plan=plan or {},
+        plan_source=source if plan is not None else None,
         config=tree.document(f"{directory}/eval.json"),
         sealed=bool(chunks) and all(name.endswith(".zst") for name in chunks),
     )
+
+
+def _read_plan(tree: RunTree, directory: str) -> tuple[str | None, Plan | None]:
+    source = next((f"{directory}/{name}" for name in _PLANS if tree.stat(f"{directory}/{name}")), None)
+    document = tree.document(source) if source else None
+    return source, None if document is None else _plan(document)
+
+
+def _count(plan: Plan) -> int:
+    return sum(sum(steps.values()) for steps in plan.values())
 
 
 def _plan(document: Document) -> Plan:

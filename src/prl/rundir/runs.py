@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from prl.rundir.configs import Document, attempts_of, first_text, read_documents, source_name
+from prl.rundir.evaluations import planned_episodes
 from prl.rundir.jobs import find_jobs
 from prl.rundir.progress import METRICS, Counter, RunProgress, read_progress
 from prl.rundir.status import SCHEMA_VERSION, LauncherStatus, StatusError, load_status
@@ -57,6 +58,8 @@ class RunInfo:
     eval_envs: tuple[str, ...]
     max_steps: int | None
     """None: without an end, or not known."""
+    planned_episodes: int | None
+    """Episodes that an evaluation is to have."""
     created: float | None
     """When the first attempt began, Unix seconds."""
     progress: RunProgress
@@ -147,12 +150,13 @@ def read_run(path: Path) -> RunInfo:
     }
     jobs = find_jobs(tree, attempts, environments)
     progress = read_progress(tree, status)
+    kind = _kind(tree, documents, status)
     real = os.path.realpath(path)
     return RunInfo(
         id=run_id(real),
         name=path.name or Path(real).name,
         path=path,
-        kind=_kind(tree, documents, status),
+        kind=kind,
         layout=_layout(tree, attempts),
         attempts=tuple(attempts),
         attempt=attempt,
@@ -161,6 +165,7 @@ def read_run(path: Path) -> RunInfo:
         train_envs=_environments(tree, attempts, documents, "train"),
         eval_envs=_environments(tree, attempts, documents, "eval"),
         max_steps=_max_steps(documents, status),
+        planned_episodes=planned_episodes(tree) if kind == EVAL else None,
         created=_created(tree, attempts, environments),
         progress=progress,
         phase=status.phase if status else None,
