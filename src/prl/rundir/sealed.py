@@ -44,7 +44,7 @@ class SealedSource:
         return self._starts[-1] if self._starts else None
 
     @property
-    def compressed_size(self) -> int:
+    def stored_size(self) -> int:
         return os.fstat(self._file.fileno()).st_size
 
     def blocks(

@@ -7,7 +7,7 @@ does not care which it has. A source holds its file open: it is made for one loo
 import errno
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from pathlib import Path
@@ -34,6 +34,11 @@ class Source(Protocol):
 
     @property
     def size(self) -> int | None: ...
+
+    @property
+    def stored_size(self) -> int:
+        """Bytes that the file takes."""
+        ...
 
     @property
     def seekable(self) -> bool:
@@ -71,6 +76,10 @@ class FileSource:
 
     @property
     def size(self) -> int:
+        return self._size
+
+    @property
+    def stored_size(self) -> int:
         return self._size
 
     def blocks(
@@ -159,7 +168,7 @@ def open_file(path: Path) -> FileSource:
         return FileSource(open_regular(path))
 
 
-def read_ahead(items: Iterator[_T], depth: int = 4) -> Iterator[_T]:
+def read_ahead(items: Iterator[_T], depth: int = 4) -> Generator[_T, None, None]:
     """``items``, made in a thread while the consumer works: reading and decompressing leave Python's lock free.
 
     At most ``depth`` items wait. What making them raises is raised here.
