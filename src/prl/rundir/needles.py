@@ -62,10 +62,9 @@ def _possible(forms: tuple[bytes, ...], data: bytes) -> list[bytes]:
 
     Most of what is searched is English: to look for two letters, or for none, is cheaper than for all their spellings.
     """
-    is_ascii = data.isascii()
-    signs = {form: _OTHER_LETTER.search(form) for form in forms}
-    there = {sign[0]: not (is_ascii and sign[0][0] > 127) and sign[0] in data for sign in signs.values() if sign}
-    return [form for form, sign in signs.items() if sign is None or there[sign[0]]]
+    signs = {form: sign[0] if (sign := _OTHER_LETTER.search(form)) else b"" for form in forms}
+    there = {sign for sign in set(signs.values()) if sign[:1] in data and sign in data}
+    return [form for form, sign in signs.items() if sign in there]
 
 
 def forms(literals: Iterable[str], spell: Callable[[str], Iterable[bytes]], *, ignore_case: bool) -> list[bytes]:
