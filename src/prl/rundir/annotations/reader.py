@@ -10,6 +10,8 @@ from prl.rundir.annotations.update import fold_updates
 from prl.rundir.annotations.writer import ANNOTATIONS
 from prl.rundir.chunks import iter_objects
 
+__all__ = ["fold_episode", "iter_updates", "producers", "read_index", "read_updates"]
+
 
 def read_index(traces: Path, producer: str) -> list[dict[str, Any]]:
     """Rows ``{trace_id, chunk, offset, info}`` of a producer; made from the stream when the file is missing."""

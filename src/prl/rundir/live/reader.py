@@ -1,13 +1,17 @@
 """Reading rollouts in flight: the dispatches that have no trace yet, and the traces folded from their deltas."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from prl.rundir import jsonl
 from prl.rundir.live.fold import apply_delta
-from prl.rundir.live.writer import LIVE, PENDING
+from prl.rundir.live.writer import LIVE, PENDING, live_name
 from prl.rundir.regular import read_regular
+
+MAX_PENDING = 10_000
+"""Dispatches without a trace that are read."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,7 @@ class LiveTrace:
 def read_pending(traces: Path) -> list[dict[str, Any]]:
     """The dispatches without a trace, oldest first. What vanishes meanwhile or cannot be read is left out."""
     found = []
-    for path in _files(traces / LIVE / PENDING, ".json"):
+    for path in _files(traces / LIVE / PENDING, ".json")[:MAX_PENDING]:
         try:
             found.append(jsonl.decode(read_regular(path))[0])
         except (OSError, ValueError):
@@ -31,20 +35,35 @@ def read_pending(traces: Path) -> list[dict[str, Any]]:
 
 def read_live(traces: Path) -> list[LiveTrace]:
     """The traces in flight, each folded from its file as it is now. One that cannot be folded is left out."""
-    found = []
-    for path in _files(traces / LIVE, ".jsonl"):
-        folded: dict[str, dict[str, Any]] = {}
-        dispatch: dict[str, Any] = {}
-        for line in jsonl.read_lines(path)[0]:
-            apply_delta(folded, line.value)
-            if isinstance(line.value.get("dispatch"), dict):
-                dispatch = line.value["dispatch"]
-        found += [LiveTrace(dispatch, trace) for trace in folded.values()]
-    return found
+    return [trace for path in live_files(traces / LIVE) for trace in _folded(path)]
+
+
+def read_trace(traces: Path, trace_id: str) -> LiveTrace | None:
+    """One trace in flight, folded whole. None when it is not there (any more) or cannot be folded."""
+    found = _folded(traces / LIVE / live_name(trace_id))
+    return next((live for live in found if live.trace.get("id", trace_id) == trace_id), None)
+
+
+def live_files(live: Path) -> list[Path]:
+    """The files of traces, by name. A network disk's ``.nfs`` files are none."""
+    return _files(live, ".jsonl")
+
+
+def _folded(path: Path) -> list[LiveTrace]:
+    folded: dict[str, dict[str, Any]] = {}
+    dispatch: dict[str, Any] = {}
+    for line in jsonl.read_lines(path)[0]:
+        apply_delta(folded, line.value)
+        if isinstance(line.value.get("dispatch"), dict):
+            dispatch = line.value["dispatch"]
+    return [LiveTrace(dispatch, trace) for trace in folded.values()]
 
 
 def _files(directory: Path, suffix: str) -> list[Path]:
+    """Hidden files are being written, and links are nobody's: neither is followed."""
     try:
-        return sorted(p for p in directory.iterdir() if p.suffix == suffix and not p.name.startswith("."))
+        with os.scandir(directory) as entries:
+            names = [entry.name for entry in entries if not entry.is_symlink()]
     except OSError:
         return []
+    return [directory / name for name in sorted(names) if name.endswith(suffix) and not name.startswith(".")]

@@ -124,10 +124,15 @@ class LiveWriter:
             self._pending.discard(dispatch_id)
 
     def _trace_path(self, trace_id: str) -> Path:
-        return self.live / f"{_file_name(trace_id)}.jsonl"
+        return self.live / live_name(trace_id)
 
     def _pending_path(self, dispatch_id: str) -> Path:
         return self.live / PENDING / f"{_file_name(dispatch_id)}.json"
+
+
+def live_name(trace_id: str) -> str:
+    """The name of a trace's file."""
+    return f"{_file_name(trace_id)}.jsonl"
 
 
 def _stored_delta(
