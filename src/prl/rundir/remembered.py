@@ -117,13 +117,13 @@ def _stands(base: str, entry: _Entry) -> bool:
 def _read(path: Path, base: str) -> tuple[_Entry, bool]:
     """A directory, and whether what was read of it may be kept."""
     # What is watched is noted before it is read: a change in between shows.
+    now = time.time_ns()
     before = _signs(base, _WATCHED)
     if not any(f"/{name}" in before for name in METRICS):
         before |= _signs(base, (TRAINER_STEP,))
     run = read_run(path) if has_signs(path) else None
     ended = run is not None and run.phase in (FINISHED, FAILED, STOPPED)
     kept = _signs(base, _WATCHED_ENDED) if ended else dict(before)
-    now = time.time_ns()
     if run is not None and run.attempts:
         newest = f"attempt_{run.attempts[-1]}"
         beginning = _signs(base, (f"configs/{newest}/resolved", f"logs/{newest}"))
