@@ -76,13 +76,13 @@ class Follower:
         block = self._read(max_bytes)
         if not block:
             return None
-        self._before_read = (self._before_read + block)[-CHECKPOINT:]
+        self._before_read = (self._before_read + block[-CHECKPOINT:])[-CHECKPOINT:]
         self._read_to += len(block)
         end = block.rfind(b"\n") + 1
         if not end:
             self._partial += block
             return None
-        data = bytes(self._partial) + block[:end] if self._partial else block[:end]
+        data = b"".join((self._partial, memoryview(block)[:end]))
         self._partial = bytearray(block[end:])
         offset = self._line_start
         self._line_start = offset + len(data)

@@ -1,11 +1,12 @@
 """Reading ``metrics.jsonl`` of this project and of older writers.
 
 A series is (producer, key): the same key from two producers is two series. The many rows of one step are merged. A
-resumed run repeats steps; then the later timeline stands and the earlier part is kept apart. Left out: a store that
-holds millions of points in columns, which is a module of its own when runs of that size are read.
+resumed run repeats steps; then the later timeline stands and the earlier part is kept apart. Kept simple: one object a
+point, for the end of a file and as the reference of what is right. :mod:`prl.rundir.metrics.store` holds millions.
 """
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,10 @@ from prl.rundir.metrics.writer import RESERVED
 
 ORCHESTRATOR = "orch"
 TRAINER = "trainer"
+EVALUATION = "eval/"
+"""How the keys of evaluations begin."""
+MAX_STEP = 2**62
+"""What lies beyond is no step but a mistake: such a row is read as one without a step."""
 
 _TRAINER_PREFIXES = ("perf/", "optim/", "loss/", "system/", "val/", "entropy/", "mismatch_kl/", "time/forward_backward")
 _NON_FINITE_TEXT = {
@@ -85,18 +90,37 @@ def parse_row(raw: Mapping[str, Any]) -> MetricsRow:
     Rows of old writers name no producer: it follows from the keys.
     """
     values = {
-        key: number for key, value in raw.items() if key not in RESERVED and (number := _number(value)) is not None
+        key: number for key, value in raw.items() if key not in RESERVED and (number := to_number(value)) is not None
     }
     producer = raw.get("producer")
-    step, time = raw.get("step"), _number(raw.get("time"))
     return MetricsRow(
         producer=producer if isinstance(producer, str) else infer_producer(values),
-        step=int(step)
-        if isinstance(step, int | float) and not isinstance(step, bool) and math.isfinite(step)
-        else None,
-        time=time if time is not None and math.isfinite(time) else None,
+        step=to_step(raw.get("step")),
+        time=to_time(raw.get("time")),
         values=values,
     )
+
+
+def to_number(value: object) -> float | None:
+    """A metric's value, None when it is no number. An integer that no float can hold is infinite."""
+    if isinstance(value, bool | float):
+        return float(value)
+    if isinstance(value, int):
+        return value if abs(value) <= sys.float_info.max else math.inf if value > 0 else -math.inf
+    return _NON_FINITE_TEXT.get(value.strip().lower()) if isinstance(value, str) else None
+
+
+def to_step(value: object) -> int | None:
+    """A row's step, None when it has none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if -MAX_STEP <= value <= MAX_STEP else None
+
+
+def to_time(value: object) -> float | None:
+    """A row's time in Unix seconds, None when it has none."""
+    time = to_number(value)
+    return time if time is not None and math.isfinite(time) else None
 
 
 def infer_producer(keys: Mapping[str, Any]) -> str:
@@ -172,7 +196,7 @@ class MetricsHistory:
         steps = [
             series.newest
             for (name, key), series in self._series.items()
-            if name == producer and series.newest is not None and not key.startswith("eval/")
+            if name == producer and series.newest is not None and not key.startswith(EVALUATION)
         ]
         return max(steps, default=None)
 
@@ -192,7 +216,7 @@ class MetricsHistory:
 
         Evaluations do not count: they end when they end, each under the step of the policy it measured.
         """
-        if any(key.startswith("eval/") for key in row.values):
+        if any(key.startswith(EVALUATION) for key in row.values):
             return False
         seen = (self._series.get((row.producer, key)) for key in row.values)
         return any(series is not None and series.newest is not None and series.newest >= step for series in seen)
@@ -208,11 +232,3 @@ def read_metrics(path: Path) -> MetricsHistory:
     history = MetricsHistory(path)
     history.refresh()
     return history
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool):
-        return float(value)
-    if isinstance(value, int | float):
-        return value
-    return _NON_FINITE_TEXT.get(value.strip().lower()) if isinstance(value, str) else None
