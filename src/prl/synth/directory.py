@@ -95,7 +95,7 @@ class _Run:
         for stream in (self.stream, self.annotations, self.metrics):
             if stream is not None:
                 stream.close()
-        if self.plan:
+        if self.plan and shape.layout != "A":
             (self.paths.file_monitor / "plan.json").write_text(json.dumps(self.plan))
         if shape.kind == "rl":
             write_broadcasts(self.root, shape, last)

@@ -46,7 +46,7 @@ class AttemptLogs:
         self.consoles = {
             name: Console(
                 directory / f"{name}.log",
-                coloured=prime and name != "inference",
+                coloured=prime,
                 prefix="[trainer0]:" if prime and name == "trainer" else "",
             )
             for name in (*(() if prime else ("launcher",)), *names[shape.kind])
@@ -79,6 +79,7 @@ class AttemptLogs:
         what = f"Resuming from step {resumed}" if resumed is not None else f"Training from scratch with {shape.model}"
         self.say("launcher", at, "INFO", what)
         if "inference" in self.consoles:
+            self.say("inference", at + 1, "INFO", "Starting the engine on 127.0.0.1:8000")
             self.consoles["inference"].vllm(at + 2, "api_server.py:1", f"vLLM API server, model {shape.model}")
             self.consoles["inference"].bar("Loading safetensors checkpoint shards", 4)
             self.say("inference", at + 12, "SUCCESS", "Serving on 127.0.0.1:8000")
