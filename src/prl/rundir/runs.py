@@ -138,6 +138,7 @@ def run_id(real_path: str) -> str:
 def read_run(path: Path) -> RunInfo:
     """Everything a list says about the run at ``path``. Raises nothing."""
     tree = RunTree(path)
+    tree.entries()  # so that what is not there need not be asked for
     attempts = attempts_of(tree)
     status = _status(tree)
     attempt = _newest(tree, attempts, status)

@@ -34,6 +34,7 @@ class RunTree:
         """What is there and could not be read, with the reason."""
         self._base = str(root)
         self._seen: dict[str, os.stat_result | None] = {}
+        self._listed: dict[str, dict[str, os.DirEntry[str]]] = {}
 
     def path(self, name: str) -> Path:
         """The path of a name."""
@@ -41,12 +42,17 @@ class RunTree:
 
     def entries(self, directory: str = "") -> list[os.DirEntry[str]]:
         """What a directory holds, by name; none when it does not exist. A network disk's ``.nfs`` files are no part."""
+        if directory not in self._listed:
 
-        def scan() -> list[os.DirEntry[str]]:
-            with os.scandir(f"{self._base}/{directory}") as found:
-                return [entry for entry in found if not entry.name.startswith(".nfs")]
+            def scan() -> list[os.DirEntry[str]]:
+                with os.scandir(f"{self._base}/{directory}") as found:
+                    return [entry for entry in found if not entry.name.startswith(".nfs")]
 
-        return sorted(self._try(directory, scan) or [], key=lambda entry: entry.name)
+            found = self._try(directory, scan)
+            if found is None:
+                return []
+            self._listed[directory] = {entry.name: entry for entry in sorted(found, key=lambda entry: entry.name)}
+        return list(self._listed[directory].values())
 
     def names(self, directory: str = "") -> list[str]:
         """The names of :meth:`entries`."""
@@ -124,6 +130,8 @@ class RunTree:
             return self._call(name, self.root.stat) if not name else None
         above = self.stat(parent)
         if above is None or not stat.S_ISDIR(above.st_mode):
+            return None
+        if parent in self._listed and last not in self._listed[parent]:
             return None
         path = f"{self._base}/{name}"
         found = self._call(name, lambda: os.lstat(path))
