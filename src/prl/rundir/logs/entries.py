@@ -252,6 +252,15 @@ def starts_entry(text: str) -> bool:
     return parse_header(0, rest) is not None or (rest.startswith("---") and parse_date_line(rest) is not None)
 
 
+def split_prefix(text: str) -> LogEntry:
+    """A line's rank, level, clock and message; the text itself where it has no header."""
+    prefix = _PREFIX.match(text)
+    rest = text[prefix.end() :] if prefix else text
+    entry = parse_header(0, rest) or LogEntry(0, "", rest)
+    entry.rank = prefix["rank"] if prefix else None
+    return entry
+
+
 def parse_line(text: str) -> LogEntry:
     """One line by itself: its header, without the prefix of a rank or process."""
     builder = EntryBuilder()

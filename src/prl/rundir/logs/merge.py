@@ -70,7 +70,7 @@ class LogFilter:
         time = entry.time or 0.0
         if (self.since is not None and time < self.since) or (self.until is not None and time > self.until):
             return False
-        if self.ranks and _rank(entry, file) not in self.ranks:
+        if self.ranks and rank_number(entry, file) not in self.ranks:
             return False
         if self.components and not any(_is_of(entry, file, name) for name in self.components):
             return False
@@ -304,7 +304,8 @@ def _inode(source: _Source) -> int:
     return source.windows.index.inode or 0
 
 
-def _rank(entry: LogEntry, file: LogFile) -> int | None:
+def rank_number(entry: LogEntry, file: LogFile) -> int | None:
+    """The rank that wrote an entry: the file's, else what torchrun put before the line."""
     if file.rank is not None:
         return file.rank
     number = _RANK.search(entry.rank) if entry.rank else None

@@ -6,13 +6,14 @@ that hold nothing of a wanted level are passed over without being parsed.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from prl.rundir.logs.clocks import ClockIndex
 from prl.rundir.logs.components import ROUTER, LogFile
 from prl.rundir.logs.console import LEVELS
-from prl.rundir.logs.entries import DATE, EntryBuilder, LogEntry, starts_entry
+from prl.rundir.logs.entries import DATE, EntryBuilder, LogEntry, is_traceback, starts_entry
+from prl.rundir.logs.grams import LiteralFilter
 from prl.rundir.logs.lines import LineSplitter, RawLine
 from prl.rundir.regular import open_regular
 
@@ -25,11 +26,10 @@ LOOK_AHEAD = 16 * 1024
 _MAX_JOINED = 32 * 1024**2
 """Bytes of a file that one entry may stand for."""
 _ROUTER_MARK = "vllm_router"
-_SIGNS = (
-    b"WARN", b"ERROR", b"CRIT", b"Traceback (", b"rror:", b"atal", b"arning",
-    b"[W", b"[E", b"[F", b"\nW", b"\nE", b"\nF",
-)  # fmt: skip
-"""Of a line at WARNING or above one of these is a part."""
+_SIGNS = LiteralFilter(
+    (b"WARN", b"ERROR", b"CRIT", b"FATAL", b"Traceback (", b"rror:", b"atal", b"arning", b".cpp:", b"torch/")
+)
+"""Of a line at WARNING or above one of these is a part; torch's headers have one letter for a level."""
 
 
 def level_number(level: str) -> int:
@@ -61,7 +61,7 @@ class LogWindows:
         self.position = 0
         """Backwards: everything from here on was looked at. Forwards: everything before."""
         self._read_any = False
-        self._signs = _SIGNS if level >= LEVELS.index("WARNING") else ()
+        self._passes_over = level >= LEVELS.index("WARNING")
 
     def before(self, end: int, start: int = 0) -> Iterator[LogEntry]:
         """The entries that begin in [start, end), newest first. ``start`` and ``end`` are beginnings of lines."""
@@ -107,15 +107,17 @@ class LogWindows:
         while True:
             data = self._read(begin, end)
             skipped = 0 if begin == start else _line_start(data)
-            if self._signs and not any(sign in data for sign in self._signs):
+            if self._passes_over and not _SIGNS.occur_in(data):
                 return begin + skipped, []
             if begin != start and not skipped and end - begin >= MAX_WINDOW:
                 return begin, []  # the middle of one line: it is met again where it begins
             lines = self._lines(data[skipped:], begin + skipped, end)
-            first = 0 if begin == start else _first_header(lines, end)
+            first = 0 if begin == start else _first(lines, end, starts_entry)
             if first is None and end - begin < MAX_WINDOW:
                 begin = max(end - 2 * (end - begin), start)
                 continue
+            if first is None:
+                first = _first(lines, end, is_traceback)
             place = begin + skipped if not first else lines[first].offset
             return place, [entry for entry in self._entries(lines[first or 0 :]) if entry.offset < end]
 
@@ -123,8 +125,10 @@ class LogWindows:
         """The lines of a window, and those behind it that entries of it may go on with."""
         splitter = LineSplitter(begin)
         lines = splitter.feed(data)
-        if data.endswith(b"\n") and end < self.index.size:
-            return lines + splitter.feed(self._read(end, end + LOOK_AHEAD))
+        ahead = self._read(end, end + LOOK_AHEAD) if data.endswith(b"\n") and end < self.index.size else b""
+        # Where the window does not end at a header, what follows was given out as it stands.
+        if ahead and starts_entry(RawLine(end, end, ahead.split(b"\n", 1)[0]).text()[0]):
+            return lines + splitter.feed(ahead)
         return lines + splitter.finish()
 
     def _after(self, start: int, end: int) -> Iterator[LogEntry]:
@@ -137,7 +141,7 @@ class LogWindows:
             at += len(data)
             size = min(size * 2, WINDOW)
             lines = splitter.feed(data)
-            if self._signs and not builder.entries and not any(sign in data for sign in self._signs):
+            if self._passes_over and not builder.entries and not _SIGNS.occur_in(data):
                 continue
             for line in lines:
                 builder.add(line)
@@ -198,18 +202,11 @@ def join(older: LogEntry, newer: LogEntry) -> LogEntry:
 
 def _line_start(data: bytes) -> int:
     """Where the first line that begins within ``data`` does, 0 for none; of a redrawn line its next state."""
-    for end in (b"\n", b"\r"):
-        found = data.find(end, 0, len(data) - 1)
-        if found >= 0:
-            return found + 1
-    return 0
+    ends = [at for end in (b"\n", b"\r") if (at := data.find(end, 0, len(data) - 1)) >= 0]
+    return min(ends) + 1 if ends else 0
 
 
-def _first_header(lines: Sequence[RawLine], end: int) -> int | None:
-    """Index of the first line with a header that begins before ``end``."""
-    for index, line in enumerate(lines):
-        if line.offset >= end:
-            return None
-        if starts_entry(line.text()[0]):
-            return index
-    return None
+def _first(lines: Sequence[RawLine], end: int, begins: Callable[[str], bool]) -> int | None:
+    """Index of the first line before ``end`` with which an entry ``begins``."""
+    before = (index for index, line in enumerate(lines) if line.offset < end and begins(line.text()[0]))
+    return next(before, None)

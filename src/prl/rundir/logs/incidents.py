@@ -1,0 +1,291 @@
+"""The failures of an attempt as incidents: one for each kind, whatever number of ranks, files and lines tell of it.
+
+An incident keeps when it was first and last told of, how often, by which components and ranks, and the first line. Of a
+collective that timed out it says what no single line does: which ranks reported it and which did not, where each
+stood, and when it began. An incident that only follows from another one of its time says so. Left out: whether the run
+is down, and what to do about it, which the verdict decides with more than logs.
+"""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+from prl.rundir.logs.clocks import ClockIndex
+from prl.rundir.logs.components import LogFile
+from prl.rundir.logs.entries import LogEntry, split_prefix
+from prl.rundir.logs.merge import RunLogs, rank_number
+from prl.rundir.logs.signatures import SEVERITIES, Match, Signature, Signatures, load_signatures
+from prl.rundir.regular import open_regular
+
+_T = TypeVar("_T")
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes looked at and the bytes to look at."""
+
+NEAR = 120.0
+"""Seconds within which a failure counts as the cause of those that follow from one."""
+
+_BLOCK = 1024**2
+_MAX_LINE = 16 * 1024**2
+_MAX_NAMED = 64
+"""Files, ranks and values kept of one incident."""
+_MAX_SEEN = 100_000
+_COLLECTIVE = re.compile(r"SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)(?:.*?Timeout\(ms\)=(?P<timeout>\d+))?")
+_OWN_RANK = re.compile(r"\[Rank (\d{1,6})\]|\[rank(\d{1,6})\]")
+_REPEATED = re.compile(r"\[repeated (\d{1,9})x across cluster\]")
+
+
+@dataclass
+class Collective:
+    """A collective operation that timed out on several ranks."""
+
+    op: str = ""
+    sequence: dict[int, int] = field(default_factory=dict)
+    """Number of the operation at which each rank that reported stood."""
+    timeout: float | None = None
+    """Seconds."""
+    ranks: int = 0
+    """How many ranks are known of."""
+
+    @property
+    def seen(self) -> list[int]:
+        """Ranks that reported."""
+        return sorted(self.sequence)
+
+    @property
+    def missing(self) -> list[int]:
+        """Ranks that did not."""
+        return [
+            rank for rank in range(max(self.ranks, max(self.sequence, default=-1) + 1)) if rank not in self.sequence
+        ]
+
+    @property
+    def suspects(self) -> list[int]:
+        """Who held the others up: the ranks that are missing, else those that stood at an older operation."""
+        oldest, newest = min(self.sequence.values(), default=0), max(self.sequence.values(), default=0)
+        behind = [rank for rank in self.seen if self.sequence[rank] == oldest] if oldest < newest else []
+        return self.missing or behind
+
+
+class _TimedOut(NamedTuple):
+    """What one rank's watchdog says of a collective."""
+
+    op: str
+    sequence: int
+    timeout: float | None
+
+
+@dataclass
+class Incident:
+    """All that was told of one kind of failure."""
+
+    signature: Signature
+    severity: str
+    last: float
+    """Unix seconds."""
+    first: float = math.inf
+    """Unix seconds. Of a collective that timed out when it began: the line's time less the timeout."""
+    exact: bool = False
+    """Whether the date of ``first`` stood in the log."""
+    component: str = ""
+    """Of the first line in time; so are ``file``, ``offset``, ``rank``, ``text`` and ``values``."""
+    file: str = ""
+    offset: int = 0
+    text: str = ""
+    values: dict[str, str] = field(default_factory=dict)
+    rank: int | None = None
+    count: int = 0
+    """How often it was told of."""
+    components: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    ranks: list[int] = field(default_factory=list)
+    collective: Collective | None = None
+    consequence_of: str | None = None
+    """Id of the failure of its time that this one follows from."""
+
+    @property
+    def id(self) -> str:
+        return self.signature.id
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether something broke, rather than being worth a look or planned."""
+        return self.severity in ("fatal", "error") and self.signature.role != "end"
+
+
+@dataclass
+class Incidents:
+    """The failures that the logs of an attempt tell of, and how much was looked at."""
+
+    incidents: list[Incident]
+    """What broke first comes first: by severity, causes before consequences, then by time."""
+    scanned_bytes: int
+    total_bytes: int
+    trouble: tuple[str, ...]
+
+    @property
+    def done(self) -> bool:
+        """Whether everything was looked at."""
+        return self.scanned_bytes >= self.total_bytes
+
+
+def find_incidents(
+    logs: RunLogs,
+    *,
+    components: Sequence[str] = (),
+    max_bytes: int | None = None,
+    progress: Progress | None = None,
+    signatures: Signatures | None = None,
+) -> Incidents:
+    """Scan whole logs for known failures; with ``max_bytes`` the last so many bytes of all files together.
+
+    Streams of single ranks are looked at too; what the component's own log holds already is not counted twice.
+    """
+    scan = _Scan(logs, signatures or load_signatures(), progress)
+    return scan.run(logs.files(components) if components else logs.files(), max_bytes)
+
+
+class _Scan:
+    def __init__(self, logs: RunLogs, signatures: Signatures, progress: Progress | None) -> None:
+        self.logs = logs
+        self.signatures = signatures
+        self.progress = progress
+        self.found: dict[str, Incident] = {}
+        self.scanned = self.total = 0
+        self.trouble = list(logs.trouble)
+        self._seen: set[tuple[str, str, str]] = set()
+        """Group, id and text of what the logs of whole components told."""
+
+    def run(self, files: Sequence[LogFile], max_bytes: int | None) -> Incidents:
+        indexes = []
+        for file in sorted(files, key=lambda file: file.repeats):  # whole components first
+            try:
+                indexes.append((file, self.logs.index(file)))
+            except OSError as error:
+                self._note(file, error)
+        self.total = sum(index.size for _, index in indexes)
+        share = None if max_bytes is None else max_bytes // max(len(indexes), 1)
+        ranks = max((file.rank + 1 for file in files if file.rank is not None), default=0)
+        for file, index in indexes:
+            try:
+                self._file(file, index, 0 if share is None else max(index.size - share, 0))
+            except OSError as error:
+                self._note(file, error)
+        for incident in self.found.values():
+            if incident.collective is not None:
+                incident.collective.ranks = ranks
+        incidents = list(self.found.values())
+        _mark_consequences(incidents)
+        incidents.sort(key=_weight)
+        return Incidents(incidents, self.scanned, self.total, tuple(self.trouble))
+
+    def _file(self, file: LogFile, index: ClockIndex, start: int) -> None:
+        held, offset = b"", start
+        with open_regular(file.path) as handle:
+            handle.seek(start)
+            if start:  # a line that began before is not looked at
+                offset += len(handle.readline(_MAX_LINE))
+            while block := handle.read(_BLOCK):
+                held += block
+                end = held.rfind(b"\n") + 1
+                if not end and len(held) < _MAX_LINE:
+                    continue
+                whole = held[:end] if end else held
+                self._block(file, index, whole, offset)
+                offset += len(whole)
+                held = held[len(whole) :]
+        self._block(file, index, held, offset)
+
+    def _advance(self, size: int) -> None:
+        self.scanned += size
+        if self.progress is not None:
+            self.progress(self.scanned, self.total)
+
+    def _block(self, file: LogFile, index: ClockIndex, data: bytes, offset: int) -> None:
+        self._advance(len(data))
+        for match in self.signatures.scan(data, offset):
+            told = (file.group, match.signature.id, split_prefix(match.text).message)
+            if file.repeats and told in self._seen:
+                continue
+            if not file.repeats and len(self._seen) < _MAX_SEEN:
+                self._seen.add(told)
+            self._take(file, index, match)
+
+    def _take(self, file: LogFile, index: ClockIndex, match: Match) -> None:
+        entry = split_prefix(match.text)
+        entry.offset = match.offset
+        (entry,) = index.date([entry])
+        rank = _rank_of(match.text, entry, file)
+        timed_out = _timed_out(match)
+        moment = entry.time or 0.0
+        began = moment - (timed_out.timeout or 0.0) if timed_out else moment
+        incident = self.found.get(match.signature.id)
+        if incident is None:
+            incident = self.found[match.signature.id] = Incident(match.signature, match.severity, last=moment)
+        if began < incident.first:
+            incident.component, incident.file, incident.offset = file.component, self.logs.name(file), match.offset
+            incident.text, incident.values, incident.rank = match.text, match.values, rank
+            incident.first, incident.exact = began, entry.exact
+        self._count(incident, file, match, rank, moment)
+        if timed_out is not None:
+            known = incident.collective = incident.collective or Collective(timed_out.op)
+            known.timeout = timed_out.timeout or known.timeout
+            if rank is not None:
+                known.sequence[rank] = min(known.sequence.get(rank, timed_out.sequence), timed_out.sequence)
+
+    def _count(self, incident: Incident, file: LogFile, match: Match, rank: int | None, moment: float) -> None:
+        incident.last = max(incident.last, moment)
+        repeated = _REPEATED.search(match.text)
+        incident.count += int(repeated[1]) if repeated else 1
+        if SEVERITIES.index(match.severity) < SEVERITIES.index(incident.severity):
+            incident.severity = match.severity
+        _keep(incident.components, file.component)
+        _keep(incident.files, self.logs.name(file))
+        if rank is not None:
+            _keep(incident.ranks, rank)
+            incident.ranks.sort()
+
+    def _note(self, file: LogFile, error: OSError) -> None:
+        self.trouble.append(f"{self.logs.name(file)}: {error.strerror or error}")
+
+
+def _mark_consequences(incidents: Sequence[Incident]) -> None:
+    """Say of what only follows from a failure which one it was: the first primary one within two minutes."""
+    primaries = sorted(
+        (one for one in incidents if one.signature.role == "primary" and one.is_failure), key=lambda one: one.first
+    )
+    for incident in incidents:
+        if incident.signature.role in ("secondary", "wrapper"):
+            near = (one.id for one in primaries if _told(one) - NEAR <= incident.first <= one.last + NEAR)
+            incident.consequence_of = next(near, None)
+
+
+def _told(incident: Incident) -> float:
+    """When it was first told of. A collective began to hang long before."""
+    timeout = incident.collective.timeout if incident.collective else None
+    return incident.first + (timeout or 0.0)
+
+
+def _weight(incident: Incident) -> tuple[bool, int, bool, float]:
+    role = incident.signature.role
+    return (role == "end", SEVERITIES.index(incident.severity), role != "primary", incident.first)
+
+
+def _timed_out(match: Match) -> _TimedOut | None:
+    found = _COLLECTIVE.search(match.text) if match.signature.id == "nccl.watchdog" else None
+    if found is None:
+        return None
+    timeout = float(found["timeout"]) / 1000 if found["timeout"] else None
+    return _TimedOut(found["op"], int(found["seq"]), timeout)
+
+
+def _rank_of(text: str, entry: LogEntry, file: LogFile) -> int | None:
+    own = _OWN_RANK.search(text)
+    return int(own[1] or own[2]) if own else rank_number(entry, file)
+
+
+def _keep(known: list[_T], new: _T) -> None:
+    if new not in known and len(known) < _MAX_NAMED:
+        known.append(new)
