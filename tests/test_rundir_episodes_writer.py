@@ -48,7 +48,15 @@ def test_files_as_the_contract_has_them(tmp_path: Path) -> None:
     assert first["traces"][0]["info"]["arrival"] == {"step": 12, "time": 1_790_000_041.5}
     values = [json.loads(line) for line in (tmp_path / "stream.values.jsonl").read_bytes().splitlines()]
     assert values[0]["traces"][0]["rewards"] == {"win": {"score": 0.75, "weight": 1.0}}
-    assert values[1] == {"line": 2, "id": "f1", "traces": []}
+    assert values[1] == {
+        "line": 2,
+        "id": "f1",
+        "task": {"type": "WordTask", "key": "w-17", "hash": None},
+        "dispatch_step": 12,
+        "arrival_step": None,
+        "policy": {"start": 11, "end": 12},
+        "traces": [],
+    }
 
 
 def test_numbers_go_on_over_restarts_and_chunks(tmp_path: Path) -> None:

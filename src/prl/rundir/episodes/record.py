@@ -17,6 +17,9 @@ TOKEN_FLOATS = ("logprobs", "advantages", "reference_logprobs", "trainer_logprob
 _FAST_DECIMALS, _FAST_LENGTH, _FAST_MAGNITUDE = 8, 64, 1e6
 """Where scaling in double precision rounds as well as decimal arithmetic, and is worth its overhead."""
 
+_MAX_INTEGER = 2**512
+"""Integers from here on are no numbers: their product would have no float."""
+
 _TENSORS = frozenset({"routed_experts", "sampling_mask", "multi_modal_data"})
 _WORKING_STATE = frozenset({"state", "pending", "renderer_token_ids"})
 """Fields of a trace or node while it grows, which are no part of a finished one."""
@@ -327,7 +330,9 @@ def _objects(value: Any) -> list[Mapping[str, Any]]:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(value, int):
+        return not isinstance(value, bool) and abs(value) < _MAX_INTEGER
+    return isinstance(value, float)
 
 
 def _numbers(values: Iterable[Any]) -> list[float]:
