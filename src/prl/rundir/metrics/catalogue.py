@@ -5,6 +5,7 @@ that were not written since (``exact`` is false), because the steps below are no
 ``timed``: a row without a step had it. ``evaluation``: its key is one. ``family``: see :mod:`.repeats`.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ class Catalogue:
         self.names: list[tuple[str, str]] = []
         """(producer, key) of each series."""
         self._producers: dict[str, int] = {}
-        self._series: dict[tuple[str, str], int] = {}
+        self._series: dict[str, dict[str, int]] = {}
         self._columns: dict[str, NDArray[Any]] = {name: np.empty(0, dtype) for name, dtype in DTYPES.items()}
 
     def producer(self, name: str) -> int:
@@ -48,14 +49,18 @@ class Catalogue:
 
     def find(self, producer: str, key: str) -> int | None:
         """The number of a series, None when there is no such series."""
-        return self._series.get((producer, key))
+        return self._series.get(producer, {}).get(key)
 
-    def series(self, producer: str, keys: Any) -> NDArray[np.int32]:
+    def series(self, producer: str, keys: Sequence[str]) -> NDArray[np.int32]:
         """The numbers of a producer's series, new ones for new keys."""
-        known = self._series
-        return np.array(
-            [known[name] if (name := (producer, key)) in known else self._add(name) for key in keys], np.int32
-        )
+        known = self._series.setdefault(producer, {})
+        try:
+            return np.array([known[key] for key in keys], np.int32)
+        except KeyError:
+            for key in keys:
+                if key not in known:
+                    known[key] = self._add(producer, key)
+        return np.array([known[key] for key in keys], np.int32)
 
     def column(self, name: str) -> NDArray[Any]:
         """A column over all series. It is writable, and stale once a series is added."""
@@ -64,17 +69,16 @@ class Catalogue:
     def columns(self) -> dict[str, NDArray[Any]]:
         return {name: self.column(name) for name in DTYPES}
 
-    def _add(self, name: tuple[str, str]) -> int:
+    def _add(self, producer: str, key: str) -> int:
         number = len(self.names)
         if number == len(self._columns["newest"]):
             for column, first in _FIRST.items():
                 grown = np.full(max(2 * number, 256), first, DTYPES[column])
                 grown[:number] = self._columns[column]
                 self._columns[column] = grown
-        self._series[name] = number
-        self.names.append(name)
-        self._columns["producer"][number] = self.producer(name[0])
-        self._columns["evaluation"][number] = name[1].startswith(EVALUATION)
+        self.names.append((producer, key))
+        self._columns["producer"][number] = self.producer(producer)
+        self._columns["evaluation"][number] = key.startswith(EVALUATION)
         return number
 
     @classmethod

@@ -70,8 +70,7 @@ class Repeats:
     def join(self, layout: Layout, others: Iterable[Layout]) -> None:
         """Give a new layout its family. Families that it connects become one, also for ``others``."""
         family_of = self._catalogue.column("family")
-        numbers = np.unique(family_of[layout.series])
-        known = [int(number) for number in numbers if number >= 0]
+        known = [number for number in set(family_of[layout.series].tolist()) if number >= 0]
         if not known:
             known = [len(self._families)]
             self._families.append(Family(layout.producer))

@@ -100,21 +100,28 @@ class Timeline:
         self._producer = producer
         self._steps = np.empty(0, np.int64)
         self._rows = np.empty(0, np.int64)
+        self._count = 0
         self._seen = 0
 
     def give_up(self, table: RowTable, row: int, step: int) -> None:
         """Let ``step`` and later ones of the rows before ``row`` stand no more."""
         self._catch_up(table, row)
-        kept = int(np.searchsorted(self._steps, step))
-        table.until[self._rows[kept:]] = row
-        self._steps, self._rows = self._steps[:kept], self._rows[:kept]
+        kept = int(np.searchsorted(self._steps[: self._count], step))
+        table.until[self._rows[kept : self._count]] = row
+        self._count = kept
 
     def _catch_up(self, table: RowTable, row: int) -> None:
         part = slice(self._seen, row)
         mine = (table.producers[part] == self._producer) & (table.steps[part] != NO_STEP)
         new = np.flatnonzero(mine & (table.until[part] == STANDING)) + self._seen
         self._seen = row
-        if len(new):
-            steps = np.concatenate((self._steps, table.steps[new]))
-            order = np.argsort(steps, kind="stable")
-            self._steps, self._rows = steps[order], np.concatenate((self._rows, new))[order]
+        if not len(new):
+            return
+        start, end = self._count, self._count + len(new)
+        if end > len(self._steps):
+            self._steps, self._rows = (np.resize(column, 2 * end) for column in (self._steps, self._rows))
+        self._steps[start:end], self._rows[start:end], self._count = table.steps[new], new, end
+        steps = self._steps[max(start - 1, 0) : end]
+        if (steps[1:] < steps[:-1]).any():
+            order = np.argsort(self._steps[:end], kind="stable")
+            self._steps[:end], self._rows[:end] = self._steps[order], self._rows[order]
