@@ -1,0 +1,115 @@
+"""One episode by what a person types: its id, the id of one of its traces, its line number, a beginning of an id.
+
+The index is searched as bytes, which costs one pass over it and nothing that must be made or kept first: for a single
+look that is faster than opening the table of all episodes. Where the index does not lead to the episode (it is absent,
+short, or another stream's) the table is asked, which then reads the stream itself.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from prl.rundir import jsonl
+from prl.rundir.episodes.record import index_row
+from prl.rundir.episodes.stream import as_episode, find_stream, make_place, split_place
+from prl.rundir.episodes.writer import INDEX
+from prl.rundir.matching import matching_lines, text_needles
+
+MIN_PREFIX = 4
+"""Characters of an id's beginning that are worth a search."""
+MAX_CANDIDATES = 10
+"""Episodes named when a beginning fits several."""
+
+
+class EpisodeNotFoundError(LookupError):
+    """No episode, or several, are what was asked for. The message says which there are."""
+
+
+def find_episode(traces: Path, wanted: str) -> dict[str, Any]:
+    """The index row of one episode. Raises EpisodeNotFoundError.
+
+    In this order: an id, a trace's id, the number of a line in the stream, a beginning of either id that fits one
+    episode only. Of two episodes with one id the later counts.
+    """
+    row = _exact(traces, wanted) or _by_line(traces, wanted) or _by_table(traces, wanted)
+    if row is not None:
+        return row
+    found = _beginning_with(traces, wanted) if len(wanted) >= MIN_PREFIX else []
+    if len(found) == 1:
+        return found[0]
+    if found:
+        named = ", ".join(str(row.get("id")) for row in found[:MAX_CANDIDATES])
+        more = ", ..." if len(found) > MAX_CANDIDATES else ""
+        raise EpisodeNotFoundError(f"{wanted!r} is the beginning of several episodes' ids: {named}{more}")
+    short = f" (a beginning of an id needs {MIN_PREFIX} characters)" if len(wanted) < MIN_PREFIX else ""
+    raise EpisodeNotFoundError(f"no episode {wanted!r} in {traces}{short}: `prl episodes` lists those there are")
+
+
+def _exact(traces: Path, wanted: str) -> dict[str, Any] | None:
+    rows = _rows(traces, [needle + b'"' for needle in text_needles(wanted)])
+    fitting = [row for row in rows if wanted in _ids(row)]
+    fitting.sort(key=lambda row: row.get("id") == wanted)  # a trace with another episode's id counts less
+    return next((row for row in reversed(fitting) if _leads_to(traces, row)), None)
+
+
+def _by_line(traces: Path, wanted: str) -> dict[str, Any] | None:
+    if not (wanted.isascii() and wanted.isdigit()):
+        return None
+    rows = _rows(traces, [f'"line":{space}{wanted}{end}'.encode() for space in ("", " ") for end in (",", "}")])
+    return next((row for row in rows if row.get("line") == int(wanted) and _leads_to(traces, row)), None)
+
+
+def _by_table(traces: Path, wanted: str) -> dict[str, Any] | None:
+    from prl.rundir.episodes.table import EpisodeTable
+
+    table = EpisodeTable(traces)
+    table.refresh()
+    line = int(wanted) if wanted.isascii() and wanted.isdigit() else None
+    by_line = table.row(line=line) if line is not None else None
+    return table.row(wanted) or table.row(trace_id=wanted) or by_line
+
+
+def _beginning_with(traces: Path, wanted: str) -> list[dict[str, Any]]:
+    rows: Iterable[dict[str, Any]] = _rows(traces, text_needles(wanted))
+    if not (traces / INDEX).is_file():
+        rows = _rows_made(traces, text_needles(wanted))
+    found: dict[Any, dict[str, Any]] = {}
+    for row in rows:
+        if any(name.startswith(wanted) for name in _ids(row)):
+            found[row.get("id")] = row
+            if len(found) > MAX_CANDIDATES:
+                break
+    return list(found.values())
+
+
+def _rows(traces: Path, needles: list[bytes]) -> Iterator[dict[str, Any]]:
+    for needle in needles:
+        for _, line in matching_lines(traces / INDEX, needle):
+            try:
+                yield jsonl.decode(line)[0]
+            except ValueError:
+                continue
+
+
+def _rows_made(traces: Path, needles: list[bytes]) -> Iterator[dict[str, Any]]:
+    for number, record in enumerate(find_stream(traces).records(), start=1):
+        if any(needle in record.line for needle in needles):
+            try:
+                episode = as_episode(jsonl.decode(record.line)[0])
+            except ValueError:
+                continue
+            chunk, offset = split_place(record.place)
+            yield index_row(episode, line=number, chunk=chunk, offset=offset)
+
+
+def _leads_to(traces: Path, row: dict[str, Any]) -> bool:
+    """Whether the record that a row names is there and has its id. Where old writers name no chunk, it is the first."""
+    place = make_place(row.get("chunk", 0), row.get("offset"))
+    name = row.get("id")
+    return place >= 0 and isinstance(name, str) and find_stream(traces).holds(place, name) is True
+
+
+def _ids(row: dict[str, Any]) -> list[str]:
+    trace_ids = row.get("trace_ids")
+    names = [row.get("id"), *(trace_ids if isinstance(trace_ids, list) else [])]
+    return [name for name in names if isinstance(name, str)]
