@@ -4,7 +4,8 @@ Facts are plain data. They serialise to JSON and back without loss (a metric tha
 step in ``nonfinite``), so that a verdict can be given again elsewhere from a recorded file. They are gathered by
 :mod:`prl.watch.gather` and judged by :mod:`prl.watch.assess`, which sees nothing else.
 
-SLURM jobs and engine metrics scraped from live servers are not gathered: what a run recorded itself is.
+What the run lives in (SLURM job, engines, memory) and what its logs are known for is in
+:mod:`prl.watch.surroundings`.
 """
 
 import dataclasses
@@ -13,6 +14,8 @@ import types
 import typing
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
+
+from prl.watch.surroundings import CheckpointFact, Engine, Incident, Launch, Memory, SlurmJob
 
 SCHEMA_VERSION = 1
 
@@ -238,6 +241,9 @@ class Disk:
     path: str
     free: int
     total: int
+    growth: float | None = None
+    """Bytes a second that the run adds, from its own record; None: it cannot be told."""
+    growth_source: str | None = None
 
 
 @dataclass(frozen=True)
@@ -267,7 +273,16 @@ class Facts:
     logs: list[Log] = field(default_factory=list)
     errors: list[LogError] = field(default_factory=list)
     checkpoints: Checkpoints = Checkpoints()
+    checkpoint_states: list[CheckpointFact] = field(default_factory=list)
+    """Every checkpoint that exists, by step."""
     disk: Disk | None = None
+    launch: Launch | None = None
+    jobs: list[SlurmJob] = field(default_factory=list)
+    """SLURM jobs of the run, the current one last."""
+    engines: list[Engine] = field(default_factory=list)
+    memory: Memory | None = None
+    incidents: list[Incident] = field(default_factory=list)
+    """Known failures in the logs of the attempt, the earliest primary one first."""
     unknown: list[str] = field(default_factory=list)
     """What could not be read or told, in words."""
     schema_version: int = SCHEMA_VERSION
