@@ -1,31 +1,21 @@
-"""Text search over files too large to look through: the query, and the lines it is tried on.
+"""What a text search looks for, and what it shows of a match.
 
-A search takes a page at a time, bounded in bytes and hits, and gives a cursor to go on from. It reads blocks in a
-thread of its own, joins them to whole lines and hands those that may match (:mod:`prl.rundir.needles`) to whoever
-knows what a line means: :mod:`prl.rundir.episodes.search` and :mod:`prl.rundir.logs.search`. Left out: an index of
-words, which for text that is read once costs more than it saves; and a bound on the time of a regular expression,
-which Python's own cannot have: one that backtracks without end takes its process along.
+Files are gone through by :mod:`prl.rundir.scanning`, lines that may match are found by :mod:`prl.rundir.needles`; what
+a line means is known to :mod:`prl.rundir.episodes.search` and :mod:`prl.rundir.logs.search`. Left out: a bound on the
+time of a regular expression, which Python's own cannot have: one that backtracks without end takes its process along.
 """
 
-import base64
-import binascii
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from prl.rundir import needles
-from prl.rundir.following import Block
-
-Progress = Callable[[int, int], None]
-"""Told the bytes searched so far and the bytes there are."""
 
 EXCERPT = 320
 """Characters of an excerpt at most."""
 _BEFORE = 80
-_MAX_CURSOR = 4096
 
 
 @dataclass(frozen=True)
@@ -95,72 +85,6 @@ def excerpt(text: str, start: int, end: int, size: int = EXCERPT) -> Excerpt:
     first = max(0, min(start - _BEFORE, len(text) - size))
     last = min(len(text), first + size)
     return Excerpt(text[first:last], start - first, min(end, last) - first, first > 0, last < len(text))
-
-
-def whole_lines(blocks: Iterable[Block], *, backwards: bool, longest: int) -> Iterator[Block]:
-    """Blocks in either order as blocks of whole lines.
-
-    The last line may lack its newline, and what stands before or after a hole is a line by itself. A line of more than
-    ``longest`` bytes comes in parts.
-    """
-    kept: list[bytes | memoryview] = []
-    size = first = last = 0
-    for block in blocks:
-        data, behind = block.data, block.offset + len(block.data)
-        if kept and (behind != first if backwards else block.offset != last):
-            yield Block(first, _joined(kept, backwards))
-            kept, size = [], 0
-        if not kept:
-            first, last = (behind, behind) if backwards else (block.offset, block.offset)
-        cut = data.find(b"\n") + 1 if backwards else data.rfind(b"\n") + 1
-        if cut:
-            view = memoryview(data)
-            kept.append(view[cut:] if backwards else view[:cut])
-            whole = Block(block.offset + cut if backwards else first, _joined(kept, backwards))
-            if whole.data:
-                yield whole
-            rest = data[:cut] if backwards else data[cut:]
-            kept, size = [rest] if rest else [], len(rest)
-            first, last = (block.offset, block.offset + cut) if backwards else (block.offset + cut, behind)
-            continue
-        kept.append(data)
-        size += len(data)
-        first, last = (block.offset, last) if backwards else (first, behind)
-        if size > longest:
-            yield Block(first, _joined(kept, backwards))
-            kept, size = [], 0
-    if kept:
-        yield Block(first, _joined(kept, backwards))
-
-
-def all_lines(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where the lines of a block begin and end (at their newline)."""
-    start = 0
-    while start < len(data):
-        end = data.find(b"\n", start)
-        end = len(data) if end < 0 else end
-        yield start, end
-        start = end + 1
-
-
-def _joined(parts: list[bytes | memoryview], backwards: bool) -> bytes:
-    return b"".join(reversed(parts) if backwards else parts)
-
-
-def encode_cursor(place: dict[str, Any]) -> str:
-    """A place as text that fits in an address."""
-    return base64.urlsafe_b64encode(json.dumps(place, separators=(",", ":")).encode()).decode().rstrip("=")
-
-
-def decode_cursor(cursor: str) -> dict[str, Any]:
-    """What :func:`encode_cursor` was given. Raises ValueError when ``cursor`` is nothing of the kind."""
-    try:
-        place = json.loads(base64.urlsafe_b64decode(cursor[:_MAX_CURSOR] + "=" * (-len(cursor) % 4)))
-    except (ValueError, binascii.Error, RecursionError):
-        place = None
-    if not isinstance(place, dict):
-        raise ValueError("not a cursor of a search: search without one to begin anew")
-    return place
 
 
 def _either_case(char: str) -> str:
