@@ -73,7 +73,8 @@ def test_the_layouts_of_older_runs_are_located(tmp_path: Path, layout: Layout) -
     assert components >= {"trainer", "orchestrator", "inference", "envs/train/word sort+hint", "trainer/rank_0"}
     assert files.resolved is not None
     assert files.metrics is not None
-    assert not (root / "launcher").exists()
+    assert "job_8123" in components
+    assert not (root / "launcher/status.json").exists()
     assert not (root / "tokenizer").exists()
     coloured = next(log.path for log in files.logs if log.component == "orchestrator")
     assert b"\x1b[2m" in coloured.read_bytes()
@@ -206,6 +207,8 @@ def test_what_makes_no_run_is_refused() -> None:
         replace(SHAPE, layout="A")
     with pytest.raises(ValueError, match="at least one step"):
         replace(SHAPE, steps=0)
+    with pytest.raises(ValueError, match="answer_tokens"):
+        replace(SHAPE, answer_tokens=10**6)
 
 
 def test_a_tree_holds_runs_of_all_kinds(tmp_path: Path) -> None:

@@ -74,8 +74,7 @@ class _Run:
     def attempt(self, attempt: Attempt) -> None:
         """One attempt, all of its steps."""
         write_attempt(self.root, self.shape, attempt)
-        directory = self.paths.attempt_logs(attempt.number) if self.shape.layout == "C" else self.paths.logs
-        self.logs = AttemptLogs(self.shape, attempt, directory)
+        self.logs = AttemptLogs(self.shape, attempt, self.root)
         self.logs.start_up()
         make = {"rl": self._train, "sft": self._fine_tune, "eval": self._epoch}[self.shape.kind]
         for step in attempt.steps():

@@ -17,6 +17,7 @@ from prl.synth.traces import ERROR, LOST, failure_types
 from prl.text.human import format_duration, format_percent
 
 RENDEZVOUS = "none_made0up1"
+FIRST_JOB = 8122
 NEEDLE = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1580, OpType=ALLREDUCE"
 """Stands on one line in so many of :func:`log_file`'s."""
 NEEDLE_EVERY = 100_000
@@ -37,7 +38,10 @@ _TRACEBACK = (
 class AttemptLogs:
     """The consoles of one attempt."""
 
-    def __init__(self, shape: RunShape, attempt: Attempt, directory: Path) -> None:
+    def __init__(self, shape: RunShape, attempt: Attempt, root: Path) -> None:
+        directory = root / "logs"
+        if shape.layout == "C":
+            directory /= f"attempt_{attempt.number}"
         self.shape = shape
         self.attempt = attempt
         self.directory = directory
@@ -49,8 +53,11 @@ class AttemptLogs:
                 coloured=prime,
                 prefix="[trainer0]:" if prime and name == "trainer" else "",
             )
-            for name in (*(() if prime else ("launcher",)), *names[shape.kind])
+            for name in names[shape.kind]
         }
+        # What prime-rl's launcher says goes where the cluster puts the output of its job.
+        job = root / ("" if shape.layout == "A" else "launcher/logs") / f"job_{FIRST_JOB + attempt.number}.log"
+        self.consoles["launcher"] = Console(job if prime else directory / "launcher.log", coloured=prime)
         if shape.kind != "sft":
             split = "eval" if shape.kind == "eval" else "train"
             for environment in shape.environments:

@@ -12,6 +12,9 @@ Writer = Literal["prl", "prime-rl"]
 START = 1_795_946_400.0
 """2026-11-29 10:00:00 UTC, when sample runs begin unless told otherwise."""
 
+MAX_ANSWER = 100_000
+"""Tokens of an answer on average, for which there are made-up signals."""
+
 
 @dataclass(frozen=True)
 class Environment:
@@ -92,6 +95,8 @@ class RunShape:
     def __post_init__(self) -> None:
         if self.steps < 1 or self.rollouts < 1 or self.group_size < 1 or not self.environments:
             raise ValueError("a run has at least one step, one rollout a step, groups of one and one environment")
+        if self.answer_tokens > MAX_ANSWER:
+            raise ValueError(f"answer_tokens={self.answer_tokens}: at most {MAX_ANSWER:,}")
         if self.rollouts % self.group_size and self.kind == "rl":
             raise ValueError(f"rollouts={self.rollouts} is no multiple of group_size={self.group_size}")
         if not 1 <= self.attempts <= self.steps:

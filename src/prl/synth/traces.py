@@ -22,10 +22,18 @@ OK, ERROR, LOST, TIMEOUT, TRUNCATED = "ok", "error", "lost", "timeout", "truncat
 
 FORMAT_WEIGHT = 0.2
 
+
+class _Failure(NamedTuple):
+    type: str
+    message: str
+    status_code: int | None
+    stop: str
+
+
 _FAILURES = (
-    ("ProviderError", "the engine answered 503: no capacity", 503, "provider_error"),
-    ("TaskError", "reward exact: KeyError('answer')", None, "task_error"),
-    ("ToolsetError", "tool look_up: connection refused\n  at <worker> \x1b[31m", None, "toolset_error"),
+    _Failure("ProviderError", "the engine answered 503: no capacity", 503, "provider_error"),
+    _Failure("TaskError", "reward exact: KeyError('answer')", None, "task_error"),
+    _Failure("ToolsetError", "tool look_up: connection refused\n  at <worker> \x1b[31m", None, "toolset_error"),
 )
 _TRACEBACK = "Traceback (most recent call last):\n  File \"task.py\", line 41, in exact\nKeyError: 'answer'\n"
 
@@ -75,6 +83,8 @@ class _Nodes:
         self.draft = draft
         self.lines: list[bytes] = []
         self.tokens: list[NodeTokens] = []
+        self.length: list[int] = []
+        """Tokens from the root to each message."""
         self.outline: list[dict[str, Any]] = []
         self.calls: list[bytes] = []
         self.call_outline: list[dict[str, Any]] = []
@@ -90,6 +100,7 @@ class _Nodes:
         self.lines.append(line)
         self.outline.append({"parent": parent if parent >= 0 else None, "message": {"role": role}})
         self.tokens.append(tokens)
+        self.length.append(tokens.given + tokens.sampled + (self.length[parent] if parent >= 0 else 0))
         return len(self.lines) - 1
 
 
@@ -102,16 +113,15 @@ class TraceWriter:
         self.signals = signals
         self.language: Language = language()
         encode = self.language.encode
-        self._heads = {role: encode(f"{START}{role}\n") for role in ("system", "user", "assistant", "tool")}
-        self._later_heads = {role: encode(f"\n{START}{role}\n") for role in ("user", "assistant", "tool")}
+        roles = ("system", "user", "assistant", "tool")
+        self._root_heads = {role: encode(f"{START}{role}\n") for role in roles}
+        # The line break after a message's end belongs to the message that follows.
+        self._heads = {role: encode(f"\n{START}{role}\n") for role in roles}
         self._end = encode(END)
         self._tool_call = encode(f'\n{CALL}\n{{"name": "{parts.TOOL}", "arguments": {{"query": "')
         self._tool_call_end = encode(f'"}}}}\n{CALL_END}')
-        self._nodes = {
-            (role, root): Template(parts.node(role, root=root))
-            for role in ("system", "user", "tool")
-            for root in (True, False)
-        }
+        self._roots = {role: Template(parts.node(role, root=True)) for role in ("system", "user")}
+        self._nodes = {role: Template(parts.node(role, root=False)) for role in ("user", "tool")}
         self._answer = Template(parts.node("assistant", root=False))
         self._tool_answer = Template(parts.node("assistant", root=False, calls_tool=True))
         self._call, self._failed_call = Template(parts.call(shape)), Template(parts.failed_call(shape))
@@ -169,10 +179,10 @@ class TraceWriter:
         prompt = parent = self._message(nodes, "user", self.prompt(task_key, shape.prompt_tokens), parent)
         for turn in range(draft.turns):
             last = turn == draft.turns - 1
-            if last and draft.outcome == ERROR:
+            if last and draft.outcome == ERROR and _FAILURES[draft.failure].type == "ProviderError":
                 nodes.calls.append(self._failed_call.fill(json_bytes(nodes.advance()), json_bytes(nodes.advance())))
                 nodes.call_outline.append({"error": {}})
-                return _FAILURES[draft.failure][3]
+                return _FAILURES[draft.failure].stop
             cut = last and draft.outcome == TRUNCATED
             calls_tool = self.environment.tools and not last
             parent = self._assistant(nodes, parent, turn, cut=cut, calls_tool=calls_tool)
@@ -181,15 +191,18 @@ class TraceWriter:
                 parent = self._message(nodes, "tool" if calls_tool else "user", reply, parent, turn)
         if draft.branched:
             self._assistant(nodes, prompt, draft.turns, cut=False, calls_tool=False)
+        if draft.outcome == ERROR:
+            return _FAILURES[draft.failure].stop
         return "agent_timeout" if draft.outcome == TIMEOUT else "agent_completed"
 
     def _message(self, nodes: _Nodes, role: str, text: Encoded, parent: int, turn: int = 0) -> int:
-        head = self._heads[role] if parent < 0 else self._later_heads["user" if role == "system" else role]
+        root = parent < 0
+        head = (self._root_heads if root else self._heads)[role]
         given = head.tokens + text.tokens + 1
-        values = [] if parent < 0 else [b"%d" % parent]
+        values = [] if root else [b"%d" % parent]
         if role == "tool":
             values.append(_tool_call_id(nodes.draft, turn))
-        line = self._nodes[role, parent < 0].fill(
+        line = (self._roots if root else self._nodes)[role].fill(
             *values,
             text.escaped,
             json_bytes(nodes.advance()),
@@ -204,7 +217,7 @@ class TraceWriter:
         key = draft.key + 7 * turn
         # Answers differ in length: from half to one and a half of the average.
         text = self.language.message(key, self.shape.answer_tokens // 2 + key % (self.shape.answer_tokens + 1))
-        head = self._later_heads["assistant"]
+        head = self._heads["assistant"]
         after: list[Encoded] = [] if cut else [self._end]
         values = [b"%d" % parent, text.escaped]
         if calls_tool:
@@ -224,7 +237,7 @@ class TraceWriter:
             listed(self.signals.logprobs(place, sampled)),
         )
         index = nodes.add(line, "assistant", parent, NodeTokens(head.tokens, sampled, place))
-        prompt = sum(node.given + node.sampled for node in nodes.tokens[:-1]) + head.tokens
+        prompt = nodes.length[parent] + head.tokens
         reason = "length" if cut else "tool_calls" if calls_tool else "stop"
         usage = {"cost": round(2e-7 * prompt + 8e-7 * sampled, 9)} if self.shape.kind == "eval" else {}
         nodes.call_outline.append({"finish_reason": reason, "usage": usage})
@@ -240,7 +253,7 @@ def json_bytes(value: Any) -> bytes:
 
 def failure_types() -> list[tuple[str, str]]:
     """Type and message of each failure, by its number."""
-    return [(kind, message) for kind, message, _, _ in _FAILURES]
+    return [(failure.type, failure.message) for failure in _FAILURES]
 
 
 def _rewards(draft: TraceDraft, stop: str) -> dict[str, dict[str, float] | None]:
@@ -255,11 +268,11 @@ def _rewards(draft: TraceDraft, stop: str) -> dict[str, dict[str, float] | None]
 
 
 def _error(failure: int) -> dict[str, Any]:
-    kind, message, status, _ = _FAILURES[failure]
-    error: dict[str, Any] = {"type": kind, "message": message}
-    if status is not None:
-        error["status_code"] = status
-    if kind == "TaskError":
+    told = _FAILURES[failure]
+    error: dict[str, Any] = {"type": told.type, "message": told.message}
+    if told.status_code is not None:
+        error["status_code"] = told.status_code
+    if told.type == "TaskError":
         error["traceback"] = _TRACEBACK
     return error
 
