@@ -70,6 +70,21 @@ class Launcher:
 
 
 @dataclass(frozen=True)
+class Member:
+    """A process below a component's own: a rank of torchrun, a worker of an environment server, an engine's core."""
+
+    kind: str
+    """``rank``, ``worker``, ``engine``, ``router`` or ``other``."""
+    pid: int
+    state: str
+    """``alive``, ``stopped`` or ``zombie``."""
+    title: str
+    index: int | None = None
+    """Rank or number of the worker, where its title or environment says so."""
+    started: float | None = None
+
+
+@dataclass(frozen=True)
 class Process:
     """One component's process."""
 
@@ -88,6 +103,33 @@ class Process:
     ended: float | None = None
     stopped: list[int] = field(default_factory=list)
     """Of its own pid and those of its descendants, the ones that the system holds stopped (SIGSTOP, a debugger)."""
+    zombie: bool = False
+    """It has ended and its parent has not noticed; its state is ``gone``."""
+    members: list[Member] = field(default_factory=list)
+    """Its descendants that are ranks, workers or engines, as the process table of this host shows them."""
+    expected: int | None = None
+    """How many ranks it was told to start on this host."""
+    parent: int | None = None
+    source: str = "launcher/status.json"
+    """What says that it is a process of this run: the launcher, or its argument, directory or open file."""
+
+
+@dataclass(frozen=True)
+class ProcessSearch:
+    """What looking for the processes of a run without a launcher's word came to, in the process table of this host."""
+
+    host: str
+    found: int
+    """Components found. 0 says little unless ``local``: the run may live on another host."""
+    missing: list[str] = field(default_factory=list)
+    """Components that wrote a log in this attempt and have no process here, though others of the run have. A worker
+    that finished is among them."""
+    file_system: str | None = None
+    """Of the run directory: ``ext4``, ``nfs4``, ``lustre`` ..."""
+    local: bool | None = None
+    """Whether only this host can write to that file system: then processes that are not here are nowhere."""
+    hidden: bool = False
+    """Whether processes of the directory's owner cannot be looked into from here."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +164,34 @@ class Progress:
     """Policy version that the engines apply."""
     episodes: Clock = Clock()
     """Episodes recorded in the whole run."""
+    pipeline: Clock = Clock()
+    """The orchestrator's line about its pipeline, written every few seconds; value: episodes in flight."""
+    inference: Clock = Clock()
+    """The last recorded row of the engines; value: engines in it."""
+    broadcast: Clock = Clock()
+    """The newest broadcast and its last marker."""
+    checkpoint: Clock = Clock()
+    """The newest checkpoint and when something in it was last written."""
     median_step: float | None = None
     """Seconds between two steps of this attempt: the median of the last ones, the slower side's."""
+    trainer_median: float | None = None
+    orchestrator_median: float | None = None
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """What the orchestrator last said of the batch under collection."""
+
+    time: float | None
+    queued: int | None
+    """Traces in the batch."""
+    wanted: int | None
+    """Traces that make it full."""
+    inflight_train: int | None
+    inflight_eval: int | None
+    file: str
+    offset: int
+    text: str
 
 
 @dataclass(frozen=True)
@@ -265,7 +333,12 @@ class Facts:
     env_servers: list[EnvServer] = field(default_factory=list)
     launcher: Launcher | None = None
     processes: list[Process] = field(default_factory=list)
+    search: ProcessSearch | None = None
+    """None: the launcher's word says which processes the run has."""
+    hosts: list[str] = field(default_factory=list)
+    """Hosts that the run is known to live on, or to have lived on."""
     progress: Progress = Progress()
+    pipeline: Pipeline | None = None
     marks: list[Mark] = field(default_factory=list)
     broadcast: Broadcast | None = None
     series: list[Series] = field(default_factory=list)

@@ -79,6 +79,8 @@ class Engine:
     """Requests preempted since the engine started."""
     generated: float | None = None
     """Tokens generated since the engine started."""
+    generation_rate: float | None = None
+    """Tokens a second, where the run recorded it."""
     problem: str | None = None
 
 
