@@ -147,15 +147,25 @@ def _best(items: list[Any]) -> list[str] | None:
         if op is sre.SUBPATTERN or op is sre.ATOMIC_GROUP:
             waiting += list(argument[3] if op is sre.SUBPATTERN else argument)[::-1]
             continue
-        best, run = _longer(best, [run]), ""
+        best = _longer(best, [run])
         if op in _REPEATS and argument[0] >= 1:
             best = _longer(best, _best(list(argument[2])))
         elif op is sre.BRANCH:
-            choices = [_best(list(branch)) for branch in argument[1]]
-            together = [literal for choice in choices for literal in choice or ()]
-            if None not in choices and len(together) <= _MAX_ALTERNATIVES:
-                best = _longer(best, together)
+            best = _longer(best, _choice(run, [list(branch) for branch in argument[1]]))
+        run = ""
     return _longer(best, [run])
+
+
+def _choice(before: str, branches: list[list[Any]]) -> list[str] | None:
+    """Literals one of which a choice requires. ``before``: the literal right before it, which may be their beginning."""
+    if all(op is sre.LITERAL for branch in branches for op, _ in branch):
+        found = [before + "".join(chr(char) for _, char in branch) for branch in branches]
+    else:
+        each = [_best(branch) for branch in branches]
+        if None in each:
+            return None
+        found = [literal for choice in each for literal in choice or ()]
+    return found if len(found) <= _MAX_ALTERNATIVES else None
 
 
 def _longer(best: list[str] | None, found: list[str] | None) -> list[str] | None:

@@ -14,14 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from prl.rundir.chunks import chunk_numbers, open_source
+from prl.rundir.chunks import open_source
+from prl.rundir.episodes.stream import Stream, as_episode, find_stream
 from prl.rundir.episodes.texts import SEARCHED, Field, texts
-from prl.rundir.episodes.writer import STREAM
 from prl.rundir.following import Block
 from prl.rundir.jsonl import Damage
 from prl.rundir.needles import json_spellings
 from prl.rundir.scanning import Page, Part, Progress, Scan, all_lines
 from prl.rundir.search import Excerpt, Query, excerpt
+from prl.rundir.sources import FileSource, Source
 
 HITS_PER_RECORD = 5
 LONGEST_RECORD = 256 * 1024 * 1024
@@ -35,8 +36,9 @@ class EpisodeHit:
     """A text of an episode that matches."""
 
     chunk: int
+    """The file of the record, as :func:`prl.rundir.episodes.stream.find_stream` numbers them."""
     offset: int
-    """Where the record lies: the byte offset of its line in the uncompressed chunk."""
+    """Where the record lies in it: the byte offset of its line in the uncompressed form."""
     episode_id: str | None
     field: Field
     trace_id: str | None
@@ -69,18 +71,23 @@ def search_episodes(
     progress: Progress | None = None,
     fields: Collection[Field] = SEARCHED,
 ) -> SearchPage:
-    """The next matches among the records below ``traces``.
+    """The next matches among the records below ``traces``, or of a run directory of an older layout.
 
     A page ends after about ``max_bytes`` uncompressed bytes (None: no bound) or ``max_hits`` hits. A record that is
     still being written is left out. Within a chunk that was compressed without a seek table, the oldest come first.
     Raises ValueError when ``cursor`` is not one of a search in this order; nothing on what the files hold.
     """
-    numbers = chunk_numbers(traces / STREAM)
-    parts = [Part(str(number), partial(open_source, traces / STREAM, number)) for number in numbers]
+    stream = find_stream(traces)
+    numbers = stream.numbers()
+    parts = [Part(str(number), partial(_open, stream, number)) for number in numbers]
     searcher = _Records(query, max_hits, fields, growing=max(numbers, default=None))
     ordered = parts[::-1] if newest_first else parts
     Scan(ordered, searcher, backwards=newest_first, max_bytes=max_bytes, progress=progress).run(cursor)
     return searcher.page
+
+
+def _open(stream: Stream, number: int) -> Source:
+    return open_source(stream.directory, number) if stream.chunked else FileSource(stream.open(number))
 
 
 class _Records:
@@ -108,7 +115,7 @@ class _Records:
                 continue
             record = self.page.damage.decode(lines.offset + start, without_arrays(data[start:end]))
             if record is not None:
-                self._search(chunk, lines.offset + start, record)
+                self._search(chunk, lines.offset + start, as_episode(record))
             if len(self.page.hits) >= self._max_hits:
                 return lines.offset + (start if backwards else min(end + 1, len(data)))
         return None
