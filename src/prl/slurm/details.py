@@ -7,6 +7,7 @@ begins, of a key that comes twice the first counts, and of the paths at the end 
 has recorded it.
 """
 
+import dataclasses
 import json
 import re
 from collections.abc import Mapping
@@ -57,8 +58,8 @@ def read_scontrol(text: str) -> tuple[Job, ...]:
         # What looks like a record before the user of the last one was named belongs to that one's name.
         if not heads or _OWNER.search(text, heads[-1].end(), head.start()):
             heads.append(head)
-    ends = [head.start() for head in heads[1:]] + [len(text)]
-    return tuple(_job(head[1], text[head.end() : end]) for head, end in zip(heads, ends, strict=True))
+    cuts = [*(head.start() for head in heads), len(text)]
+    return tuple(_job(head[1], text[head.end() : end]) for head, end in zip(heads, cuts[1:], strict=True))
 
 
 def read_json(text: str) -> tuple[Job, ...]:
@@ -80,11 +81,12 @@ def _fields(text: str) -> dict[str, str]:
     if name is not None:
         found["JobName"] = name[1]
         text = text[: name.start()] + text[name.end() :]
-    matches = list(_KEY.finditer(f" {text}"))
-    ends = [match.start() for match in matches[1:]] + [len(text) + 1]
-    for match, end in zip(matches, ends, strict=True):
+    text = f" {text}"
+    matches = list(_KEY.finditer(text))
+    cuts = [*(match.start() for match in matches), len(text)]
+    for match, end in zip(matches, cuts[1:], strict=True):
         if match[1] in _LAST_COUNTS or match[1] not in found:
-            found[match[1]] = f" {text}"[match.end() : end].removesuffix("\n")
+            found[match[1]] = text[match.end() : end].removesuffix("\n")
     return found
 
 
@@ -134,7 +136,7 @@ def _with_output(job: Job, path: str | None) -> Job:
     expanded = values.expand_path(path, output_values(job))
     if not expanded.startswith("/") and job.work_dir:
         expanded = f"{job.work_dir}/{expanded}"
-    return job.with_details(Job(job.id, job.state, stdout=expanded))
+    return dataclasses.replace(job, stdout=expanded)
 
 
 def _json_job(record: Mapping[str, Any]) -> Job:

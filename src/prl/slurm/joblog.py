@@ -23,7 +23,9 @@ _TEARDOWN = re.compile(r"\[([^\]]+)\] tearing down \(exit code (\d{1,9})\)")
 _CANCELLED = re.compile(
     r"\*\*\* (JOB|STEP) (\S+) ON (\S+) CANCELLED AT (\S+)(?: DUE TO ([A-Z ]+?)(?:, SEE SLURMCTLD LOG.*)?)? \*\*\*"
 )
-_OOM = re.compile(r"Detected (\d{1,9}) oom[-_]kill events? in (?:StepId=|step )(\d+)(?:[_+]\d+)?\.(\w+)", re.I)
+_OOM = re.compile(
+    r"Detected (\d{1,9}) oom[-_]kill event(?:s|\(s\))? in (?:StepId=|step )(\d+)(?:[_+]\d+)?\.(\w+)", re.I
+)
 _LABEL = re.compile(r"\d{1,6}: ")
 
 

@@ -8,8 +8,8 @@ for a job that ended a few minutes ago too. ``squeue`` cannot tell restarts, exi
 """
 
 import dataclasses
-import getpass
 import math
+import os
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
@@ -87,7 +87,7 @@ class Job:
         missing = {
             field.name: getattr(other, field.name)
             for field in dataclasses.fields(self)
-            if getattr(self, field.name) in (None, "")
+            if getattr(self, field.name) in (None, "") and getattr(other, field.name) is not None
         }
         return dataclasses.replace(self, **missing)
 
@@ -157,7 +157,7 @@ def query_jobs(ids: Iterable[str] | None, runner: Runner = run, seconds: float =
     wanted = None if ids is None else _checked(ids)
     if wanted == []:
         raise ValueError("no job to ask for")
-    which = f"--user={getpass.getuser()}" if wanted is None else f"--jobs={','.join(wanted)}"
+    which = f"--user={os.getuid()}" if wanted is None else f"--jobs={','.join(wanted)}"
     argv = ("squeue", "--noheader", "--states=all", which, f"--format={text}")
     answer = runner(Query(argv, seconds))
     return read_squeue(answer, mark)

@@ -9,6 +9,7 @@ Left out: locks. Each write replaces the file, and what one of two writers lost 
 import contextlib
 import dataclasses
 import json
+import math
 import os
 import tempfile
 import time
@@ -41,8 +42,11 @@ class _Record:
     asked: float = 0.0
     absent: float | None = None
     detailed: float = 0.0
+    trouble: Trouble | None = None
+    """Of the last question about it, where that failed."""
     ended: Accounting | None = None
     accounted: float = 0.0
+    accounting_trouble: Trouble | None = None
 
 
 class SlurmMemory:
@@ -56,8 +60,7 @@ class SlurmMemory:
         self._records: dict[str, _Record] = {}
         self._mine: list[str] = []
         self._mine_asked = 0.0
-        self._trouble: Trouble | None = None
-        self._accounting_trouble: Trouble | None = None
+        self._mine_trouble: Trouble | None = None
         self._load()
 
     def standings(self, ids: Iterable[str], *, force: bool = False) -> dict[str, Standing]:
@@ -101,7 +104,7 @@ class SlurmMemory:
         """This user's jobs, asked for no oftener than every 30 s; with ``trouble`` set they are those known before."""
         if force or self._due(self._mine_asked, QUEUE_SECONDS):
             answer = query_jobs(None, self._runner)
-            self._trouble, self._mine_asked = answer.trouble, answer.at
+            self._mine_trouble, self._mine_asked = answer.trouble, answer.at
             if answer.trouble is None:
                 self._mine = [job.id for job in answer.jobs]
                 for job in answer.jobs:
@@ -109,16 +112,15 @@ class SlurmMemory:
             self._save()
         records = [self._records[job_id] for job_id in self._mine if job_id in self._records]
         jobs = tuple(record.job for record in records if record.job is not None)
-        return JobsAnswer(jobs, min((record.seen for record in records), default=self._mine_asked), self._trouble)
+        return JobsAnswer(jobs, min((record.seen for record in records), default=self._mine_asked), self._mine_trouble)
 
     def _due(self, asked: float, seconds: float) -> bool:
         return not 0 <= self._clock() - asked < seconds
 
     def _ask_queue(self, wanted: list[str], answer: JobsAnswer) -> None:
-        self._trouble = answer.trouble
         for job_id in wanted:
             record = self._records[job_id]
-            record.asked = self._clock()
+            record.asked, record.trouble = self._clock(), answer.trouble
             found = _one(answer, job_id)
             if found is not None:
                 self._seen(record, found, answer.at)
@@ -127,10 +129,9 @@ class SlurmMemory:
 
     def _ask_accounting(self, absent: list[str]) -> None:
         answer = accounting(absent, self._runner)
-        self._accounting_trouble = answer.trouble
         for job_id in absent:
             record = self._records[job_id]
-            record.accounted = self._clock()
+            record.accounted, record.accounting_trouble = self._clock(), answer.trouble
             record.ended = answer.jobs.get(job_id, record.ended)
 
     def _seen(self, record: _Record, job: Job, at: float) -> None:
@@ -139,10 +140,10 @@ class SlurmMemory:
             job = job.with_details(old)
         elif old is not None:
             job = dataclasses.replace(job, restarts=old.restarts, requeue=old.requeue, stdout=old.stdout)
-        record.job, record.seen, record.asked, record.absent, record.ended = job, at, self._clock(), None, None
+        record.job, record.seen, record.asked, record.trouble = job, at, self._clock(), None
+        record.absent = record.ended = record.accounting_trouble = None
 
     def _standing(self, job_id: str, record: _Record) -> Standing:
-        silent = self._trouble if self._trouble is not None and record.seen < record.asked else None
         return standing(
             job_id,
             now=self._clock(),
@@ -150,8 +151,8 @@ class SlurmMemory:
             seen=record.seen or None,
             absent_since=record.absent,
             accounting=record.ended,
-            trouble=silent,
-            accounting_trouble=self._accounting_trouble if record.absent is not None else None,
+            trouble=record.trouble,
+            accounting_trouble=record.accounting_trouble,
         )
 
     def _load(self) -> None:
@@ -163,12 +164,11 @@ class SlurmMemory:
             if tree["version"] != _VERSION:
                 return
             records = {str(job_id): _record(entry) for job_id, entry in tree["jobs"].items()}
-            mine, asked = [str(job_id) for job_id in tree["mine"]], float(tree["mine_asked"])
-            troubles = _trouble(tree["trouble"]), _trouble(tree["accounting_trouble"])
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            mine, asked = [str(job_id) for job_id in tree["mine"]], _time(tree["mine_asked"])
+            trouble = _trouble(tree["mine_trouble"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return
-        self._records, self._mine, self._mine_asked = records, mine, asked
-        self._trouble, self._accounting_trouble = troubles
+        self._records, self._mine, self._mine_asked, self._mine_trouble = records, mine, asked, trouble
 
     def _save(self) -> None:
         """Replace the file; where that cannot be done (a full disk) the next command asks SLURM itself."""
@@ -181,8 +181,7 @@ class SlurmMemory:
             "jobs": {job_id: _plain(record) for job_id, record in newest},
             "mine": self._mine,
             "mine_asked": self._mine_asked,
-            "trouble": self._trouble and dataclasses.asdict(self._trouble),
-            "accounting_trouble": self._accounting_trouble and dataclasses.asdict(self._accounting_trouble),
+            "mine_trouble": self._mine_trouble and dataclasses.asdict(self._mine_trouble),
         }
         temporary: str | None = None
         try:
@@ -211,16 +210,28 @@ def _plain(record: _Record) -> dict[str, Any]:
         tree["job"] = record.job.to_json()
     if record.ended is not None:
         tree["ended"] = record.ended.to_json()
+    for name in ("trouble", "accounting_trouble"):
+        if name in tree:
+            tree[name] = dataclasses.asdict(tree[name])
     return tree
 
 
 def _record(tree: dict[str, Any]) -> _Record:
-    times = {name: float(tree[name]) for name in ("seen", "asked", "absent", "detailed", "accounted") if name in tree}
+    times = {name: _time(tree[name]) for name in ("seen", "asked", "absent", "detailed", "accounted") if name in tree}
     return _Record(
         job=Job.from_json(tree["job"]) if "job" in tree else None,
         ended=Accounting.from_json(tree["ended"]) if "ended" in tree else None,
+        trouble=_trouble(tree.get("trouble")),
+        accounting_trouble=_trouble(tree.get("accounting_trouble")),
         **times,
     )
+
+
+def _time(value: Any) -> float:
+    moment = float(value)
+    if not math.isfinite(moment):
+        raise ValueError(f"not a time: {value!r}")
+    return moment
 
 
 def _trouble(tree: dict[str, Any] | None) -> Trouble | None:
