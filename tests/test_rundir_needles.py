@@ -18,7 +18,8 @@ TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
     [
         ("needle", ["needle"]),
         (r"needle\s+\d+", ["needle"]),
-        (r"\d+ steps? of (?:ten|twelve)", [" step"]),
+        (r"\d+ steps? of (?:ten|twelve)", [" of ten", " of twelve"]),
+        (r"a steps? of \d", ["a step"]),
         (r"(?:out of memory|oom-kill)\b", ["out of memory", "oom-kill"]),
         ("spam|sparrow|spider", ["spam", "sparrow", "spider"]),
         ("(abc){2,}x", ["abc"]),

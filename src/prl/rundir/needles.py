@@ -157,7 +157,7 @@ def _best(items: list[Any]) -> list[str] | None:
 
 
 def _choice(before: str, branches: list[list[Any]]) -> list[str] | None:
-    """Literals one of which a choice requires. ``before``: the literal right before it, which may be their beginning."""
+    """Literals one of which a choice requires. ``before``: the literal right before it, with which they may begin."""
     if all(op is sre.LITERAL for branch in branches for op, _ in branch):
         found = [before + "".join(chr(char) for _, char in branch) for branch in branches]
     else:
