@@ -157,6 +157,10 @@ def test_values_row() -> None:
     assert row == {
         "line": 1,
         "id": "e1",
+        "task": {"type": "WordTask", "key": "w-17", "hash": None},
+        "dispatch_step": 12,
+        "arrival_step": 12,
+        "policy": {"start": 11, "end": 12},
         "traces": [
             {
                 "id": "t-e1",

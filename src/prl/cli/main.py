@@ -11,6 +11,7 @@ USAGE = 64
 COMMANDS = {
     "runs": ("prl.cli.runs", "runs"),
     "status": ("prl.cli.status", "status"),
+    "episodes": ("prl.cli.episodes", "episodes"),
     "check-in": ("prl.cli.check_in", "check_in"),
 }
 """Subcommands by name: module and attribute."""

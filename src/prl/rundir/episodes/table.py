@@ -29,6 +29,7 @@ from prl.rundir.episodes.writer import INDEX, VALUES
 ALL = Filters()
 """Every episode."""
 
+_CANDIDATES = 8
 _CACHE = "episodes-1"
 _SAVE_BYTES = 4 * 1024 * 1024
 _SAVE_SHARE = 20
@@ -159,7 +160,10 @@ class EpisodeTable:
     def row(
         self, episode_id: str | None = None, *, line: int | None = None, trace_id: str | None = None
     ) -> dict[str, Any] | None:
-        """One episode by its id, its line in the stream, or the id of one of its traces; None when there is none."""
+        """One episode by its id, its line in the stream, or the id of one of its traces; None when there is none.
+
+        Of several with one id the last.
+        """
         store = self._store
         if episode_id is not None:
             found = np.flatnonzero(store["key"] == text_key(episode_id))
@@ -167,7 +171,7 @@ class EpisodeTable:
             found = store.names.find_all(text_key(trace_id))
         else:
             found = np.flatnonzero(store["line"] == (UNKNOWN if line is None else line))
-        for row in self.rows(found[:8]):
+        for row in self.rows(found[-_CANDIDATES:][::-1]):
             if episode_id in (None, row["id"]) and (trace_id is None or trace_id in row["trace_ids"]):
                 return row
         return None
@@ -225,12 +229,15 @@ class EpisodeTable:
     def same_task(
         self, task: str, *, env: str | None = None, by: str = "ship_step", limit: int = 1000
     ) -> tuple[list[Group], int]:
-        """One task at all steps (``ship_step`` or ``dispatch_step``), the earliest arrival first, and how many."""
+        """One task at all steps (``ship_step`` or ``dispatch_step``), the earliest arrival first, and how many.
+
+        Episodes without such a step are left out.
+        """
         if by not in ("ship_step", "dispatch_step"):
             raise ValueError(f"no steps {by!r}: there are ship_step, dispatch_step")
         filters = Filters(task=task, env=env)
         return summaries.groups(
-            self._store, filters, by=("task", by, "env"), newest_first=False, limit=limit, upto=None
+            self._store, filters, by=(by, "task", "env"), newest_first=False, limit=limit, upto=None
         )
 
     def values(

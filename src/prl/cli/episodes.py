@@ -1,0 +1,392 @@
+"""``prl episodes``: the episodes of a run as a list, in groups, counted, or searched for a text."""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from prl.cli.answers import MAX_ROWS, SCHEMA_VERSION, locate_run, print_json, print_text
+from prl.cli.parameters import Moment, Steps
+from prl.cli.tables import aligned
+from prl.cli.ticker import Ticker
+from prl.rundir.episodes.facets import NUMERIC, Group
+from prl.rundir.episodes.filters import OUTCOMES, Filters
+from prl.rundir.episodes.orders import SORTABLE
+from prl.rundir.episodes.pages import MAX_LIMIT
+from prl.rundir.episodes.search import search_episodes
+from prl.rundir.episodes.table import EpisodeTable
+from prl.rundir.run import Run
+from prl.rundir.search import Query
+from prl.text.human import format_bytes, format_duration, format_percent
+from prl.watch.outward import safe
+
+_VALUES_BYTES = 2 * 1024**3
+"""Bytes of records that are read for what rows of values would say, in one call. The next one goes on."""
+_BAR = 40
+_ID_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class _View:
+    """What was asked for."""
+
+    run: Path
+    table: EpisodeTable
+    filters: Filters
+    sort: str
+    ascending: bool
+    offset: int
+    limit: int
+    upto: int | None
+
+
+_TEXTS = (
+    ("env", "--env", "NAME", "Only of this environment."),
+    ("kind", "--kind", "KIND", "Only train or eval."),
+    ("agent", "--agent", "NAME", "Only those in which this agent took part."),
+    ("stop_condition", "--stop", "NAME", "Only those that ended by this stop condition."),
+    ("group", "--group", "ID", "Only of this group."),
+    ("task", "--task", "KEY", "Only of this task."),
+)
+
+
+def _filter_options(command: Any) -> Any:
+    """The options that choose episodes, one for each condition."""
+    options = [
+        click.option(option, name, metavar=metavar, multiple=True, help=f"{text} Repeatable.")
+        for name, option, metavar, text in _TEXTS
+    ]
+    options += [
+        click.option("--outcome", type=click.Choice(list(OUTCOMES)), multiple=True, help="Only these. Repeatable."),
+        click.option("--step", "ship_step", type=Steps(), help="Only those shipped with these steps."),
+        click.option("--dispatch-step", type=Steps(), help="Only those sent out at these steps."),
+        click.option("--reward-min", type=float, help="Only with at least this reward."),
+        click.option("--reward-max", type=float, help="Only with at most this reward."),
+        click.option("--truncated/--no-truncated", default=None, help="Only those that a limit cut, or the others."),
+        click.option("--effective/--no-effective", default=None, help="Only those that were used, or those left out."),
+        click.option("--since", type=Moment(), help="Only those that arrived at this time or later."),
+        click.option("--until", type=Moment(), help="Only those that arrived at this time or earlier."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("run", required=False)
+@_filter_options
+@click.option(
+    "--sort", type=click.Choice(SORTABLE), metavar="COLUMN", default="arrival", show_default=True, help="Order by it."
+)
+@click.option("--ascending", is_flag=True, help="Smallest or oldest first.")
+@click.option("--limit", type=click.IntRange(0, MAX_LIMIT), default=MAX_ROWS, show_default=True, help="Show so many.")
+@click.option("--offset", type=click.IntRange(0), default=0, help="Pass over so many.")
+@click.option("--upto", type=click.IntRange(0), help="Of the first so many of the stream: pages then do not shift.")
+@click.option("--groups", type=click.Choice(["group", "task", "step"]), help="Groups: by step those of one --task.")
+@click.option("--histogram", type=click.Choice(NUMERIC), metavar="COLUMN", help="Counts by the value of a column.")
+@click.option("--bins", type=click.IntRange(1, 500), default=20, show_default=True, help="Bins of the histogram.")
+@click.option("--facets", is_flag=True, help="Counts by environment, kind, outcome and so on.")
+@click.option("--search", "text", metavar="TEXT", help="Those in which this was written.")
+@click.option("--regex", is_flag=True, help="TEXT is a regular expression.")
+@click.option("--cursor", help="Go on with a search from where an answer says.")
+@click.option("--json", "as_json", is_flag=True, help="Answer as JSON.")
+def episodes(
+    run: str | None,
+    *,
+    sort: str,
+    ascending: bool,
+    limit: int,
+    offset: int,
+    upto: int | None,
+    groups: str | None,
+    histogram: str | None,
+    bins: int,
+    facets: bool,
+    text: str | None,
+    regex: bool,
+    cursor: str | None,
+    as_json: bool,
+    **conditions: Any,
+) -> None:
+    """The episodes of a run, the newest first. Conditions are all to be met."""
+    if sum((groups is not None, histogram is not None, facets, text is not None)) > 1:
+        raise click.UsageError("--groups, --histogram, --facets and --search: one of them")
+    filters = Filters(**{name: value if value != () else None for name, value in conditions.items()})
+    root = locate_run(run)
+    table = _read(root, values=filters.need_values or groups in ("task", "step"))
+    view = _View(root, table, filters, sort, ascending, offset, limit, upto)
+    if groups is not None:
+        answer, lines = _groups(view, groups)
+    elif histogram is not None:
+        answer, lines = _histogram(view, histogram, bins)
+    elif facets:
+        answer, lines = _facets(view)
+    elif text is not None:
+        answer, lines = _search(view, text, regex=regex, cursor=cursor)
+    else:
+        answer, lines = _list(view)
+    if as_json:
+        print_json({**_head(view), **_finite(answer)})
+    else:
+        print_text("\n".join([*lines, *map(safe, _notes(table))]) + "\n")
+
+
+def _read(root: Path, *, values: bool) -> EpisodeTable:
+    table = EpisodeTable(Run(root).traces)
+    with Ticker("reading episodes") as ticker:
+        table.refresh(progress=ticker)
+    if values and table.values_missing:
+        with Ticker("reading records") as ticker:
+            table.make_values(_VALUES_BYTES, ticker)
+    return table
+
+
+# ---- what is answered
+
+
+def _list(view: _View) -> tuple[dict[str, Any], list[str]]:
+    page = view.table.page(
+        view.filters,
+        sort=view.sort,
+        descending=not view.ascending,
+        offset=view.offset,
+        limit=view.limit,
+        upto=view.upto,
+    )
+    behind = page.total - page.offset - len(page.rows)
+    answer = {
+        "counts": {"episodes": view.table.count, "chosen": page.total},
+        "offset": page.offset,
+        "upto": page.upto,
+        "rows": page.rows,
+        "truncated": behind > 0,
+    }
+    lines = _episode_table(page.rows) if page.rows else [_none(view)]
+    if behind > 0:
+        lines.append(f"and {behind} more (--offset {page.offset + len(page.rows)} --upto {page.upto})")
+    return answer, lines
+
+
+def _groups(view: _View, by: str) -> tuple[dict[str, Any], list[str]]:
+    if by == "step":
+        task = view.filters.task
+        if task is None or len(task) != 1:
+            raise click.UsageError("--groups step: of one --task KEY")
+        env = view.filters.env
+        found, total = view.table.same_task(task[0], env=env[0] if env else None, limit=view.limit)
+    else:
+        found, total = view.table.groups(view.filters, by=by, limit=view.limit, upto=view.upto)
+    firsts = view.table.rows([group.first_row for group in found])
+    rows = [{**asdict(group), "first_episode": row["id"]} for group, row in zip(found, firsts, strict=True)]
+    answer = {
+        "counts": {"episodes": view.table.count, "groups": total},
+        "by": by,
+        "rows": rows,
+        "truncated": total > len(rows),
+    }
+    lines = _group_table(found, by) if found else [_none(view)]
+    if total > len(found):
+        lines.append(f"and {total - len(found)} more (--limit)")
+    return answer, lines
+
+
+def _histogram(view: _View, by: str, bins: int) -> tuple[dict[str, Any], list[str]]:
+    made = view.table.histogram(view.filters, by=by, bins=bins, upto=view.upto)
+    rows = [
+        {"start": made.start + made.width * at, "count": count, "errors": made.errors[at]}
+        for at, count in enumerate(made.counts)
+    ]
+    answer = {
+        "counts": {"episodes": view.table.count, "chosen": made.total, "in_bins": sum(made.counts)},
+        "by": by,
+        "width": made.width,
+        "rows": rows,
+        "truncated": False,
+    }
+    most = max(made.counts, default=1)
+    cells = [("FROM", "EPISODES", "ERRORS", "")]
+    for row in rows:
+        start = _clock(row["start"]) if by in ("arrival", "dispatch") else f"{row['start']:g}"
+        bar = "#" * math.ceil(_BAR * row["count"] / most)
+        cells.append((start, str(row["count"]), str(row["errors"]), bar))
+    return answer, aligned(cells) if rows else [_none(view)]
+
+
+def _facets(view: _View) -> tuple[dict[str, Any], list[str]]:
+    counted = view.table.facets(view.filters, view.upto)
+    rows = [
+        {"facet": facet, "value": value, "episodes": count}
+        for facet, values in counted.items()
+        for value, count in values.items()
+    ]
+    answer = {"counts": {"episodes": view.table.count}, "rows": rows, "truncated": False}
+    cells = [(str(row["facet"]), str(row["value"]), str(row["episodes"])) for row in rows]
+    return answer, aligned([("FACET", "VALUE", "EPISODES"), *cells])
+
+
+def _search(view: _View, text: str, *, regex: bool, cursor: str | None) -> tuple[dict[str, Any], list[str]]:
+    try:
+        query = Query(text, regex=regex)
+        with Ticker("searching") as ticker:
+            page = search_episodes(
+                view.table.traces, query, cursor=cursor, max_hits=max(view.limit, 1), progress=ticker
+            )
+    except ValueError as error:
+        raise click.UsageError(safe(f"--search: {error}")) from None
+    chosen = set(view.table.select(view.filters, view.upto).tolist())
+    rows = []
+    for hit in page.hits:
+        row = view.table.place_row(hit.chunk, hit.offset)
+        if row is not None and row["row"] in chosen:
+            rows.append(
+                {
+                    **{name: row[name] for name in ("id", "line", "kind", "env", "reward", "ship_step", "ok")},
+                    "trace_id": hit.trace_id,
+                    "node": hit.node,
+                    "field": hit.field,
+                    "role": hit.role,
+                    "excerpt": hit.excerpt.text,
+                    "texts": hit.texts,
+                }
+            )
+    answer = {
+        "counts": {"episodes": view.table.count, "hits": len(rows)},
+        "scanned_bytes": page.scanned_bytes,
+        "total_bytes": page.total_bytes,
+        "cursor": page.cursor,
+        "rows": rows,
+        "truncated": not page.done,
+    }
+    cells = [
+        (_short(row["id"]), _text(row["env"]), _number(row["reward"]), row["field"], row["excerpt"]) for row in rows
+    ]
+    lines = aligned([("ID", "ENV", "REWARD", "IN", "TEXT"), *cells]) if rows else [_none(view)]
+    if not page.done:
+        searched = f"{format_bytes(page.scanned_bytes)} of {format_bytes(page.total_bytes)}"
+        lines.append(f"searched {searched}; the rest with --cursor {page.cursor}")
+    return answer, lines
+
+
+# ---- as JSON
+
+
+def _head(view: _View) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "as_of": time.time(),
+        "ok": True,
+        "run": view.run.resolve().name,
+        "run_dir": str(view.run),
+        "unknown": _notes(view.table),
+    }
+
+
+def _finite(answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer with ``nonfinite``: which numbers of its rows are null because JSON has no form for them."""
+    named = [
+        f"{at}/{name}"
+        for at, row in enumerate(answer["rows"])
+        for name, value in row.items()
+        if isinstance(value, float) and not math.isfinite(value)
+    ]
+    return {**answer, "nonfinite": named}
+
+
+def _notes(table: EpisodeTable) -> list[str]:
+    """What could not be read, or is not known."""
+    notes = list(table.remarks)
+    if table.trouble:
+        notes.append(table.trouble)
+    for name, damage in table.damage.items():
+        if damage.lines:
+            notes.append(
+                f"{name}: {damage.lines} lines cannot be read, the first at {damage.first_offset}: {damage.sample}"
+            )
+    if table.values_missing:
+        notes.append(
+            f"task, agents and dispatch step of {table.values_missing} episodes are not known: "
+            "this run has no rows of values for them"
+        )
+    return notes
+
+
+# ---- for people
+
+
+def _episode_table(rows: Sequence[dict[str, Any]]) -> list[str]:
+    header = (
+        *("LINE", "ID", "ARRIVED", "KIND", "ENV", "STEP", "REWARD", "TURNS", "IN", "OUT", "TOOK", "STOP", "OUTCOME"),
+    )
+    return aligned([header, *map(_cells, rows)])
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        _number(row["line"]),
+        _short(row["id"]),
+        _clock(row["arrival"]),
+        _text(row["kind"]),
+        _text(row["env"]),
+        _number(row["ship_step"]),
+        _number(row["reward"]),
+        _number(row["turns"]),
+        _number(row["input_tokens"]),
+        _number(row["output_tokens"]),
+        format_duration(row["duration"]) if row["duration"] is not None and math.isfinite(row["duration"]) else "-",
+        _text(row["stop_condition"]),
+        _outcome(row),
+    )
+
+
+def _group_table(found: Sequence[Group], by: str) -> list[str]:
+    name = "STEP" if by == "step" else by.upper()
+    header = (name, "ENV", "EPISODES", "OK", "REWARD", "MIN", "MAX", "STD", "LAST ARRIVAL")
+    cells = [
+        (
+            _number(group.step) if by == "step" else _text(group.name),
+            _text(group.env),
+            str(group.count),
+            format_percent(group.ok / group.count),
+            *map(_number, (group.reward_mean, group.reward_min, group.reward_max, group.reward_std)),
+            _clock(group.last_arrival),
+        )
+        for group in found
+    ]
+    return aligned([header, *cells])
+
+
+def _outcome(row: dict[str, Any]) -> str:
+    marks = ["error"] if row["ok"] is False else []
+    marks += [name for name in ("timeout", "truncated") if row[name]]
+    if not marks and row["num_errors"]:
+        marks.append(f"recovered from {row['num_errors']}")
+    return ", ".join(marks) or ("ok" if row["ok"] else "-")
+
+
+def _none(view: _View) -> str:
+    return "no episode yet" if not view.table.count else f"none of {view.table.count} episodes"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _text(value: str | None) -> str:
+    return value if value else "-"
+
+
+def _short(name: str | None) -> str:
+    return "-" if name is None else name if len(name) <= _ID_SHOWN else name[:_ID_SHOWN] + "…"
+
+
+def _clock(seconds: float | None) -> str:
+    """A time in UTC."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S") if seconds is not None else "-"
+    except (ValueError, OverflowError, OSError):
+        return "-"

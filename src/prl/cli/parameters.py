@@ -1,0 +1,38 @@
+"""Kinds of values that options take and click does not have: steps and times."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+
+class Steps(click.ParamType[Any]):
+    """A step, or a range of steps of which either end may be left open."""
+
+    name = "N|A..B"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        first, dots, last = str(value).partition("..")
+        try:
+            if not dots:
+                return int(first)
+            return int(first) if first else None, int(last) if last else None
+        except ValueError:
+            self.fail(f"{value!r} is no step: 12, 10..20, 10.. or ..20", param, ctx)
+
+
+class Moment(click.ParamType[float]):
+    """A time: Unix seconds, or a date with or without a time of day (UTC unless it says otherwise)."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return float(value)
+        except ValueError:
+            pass
+        try:
+            moment = datetime.fromisoformat(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is no time: Unix seconds, or 2026-11-29T17:00", param, ctx)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
