@@ -17,9 +17,9 @@ from prl.rundir.annotations.locator import UpdateLocator
 from prl.rundir.annotations.update import fold_updates, ship_step
 from prl.rundir.configs import attempts_of, read_documents
 from prl.rundir.episodes.branches import Branches
-from prl.rundir.episodes.lookup import find_episode
+from prl.rundir.episodes.lookup import find_episode, place_of
 from prl.rundir.episodes.record import trace_reward
-from prl.rundir.episodes.stream import as_episode, find_stream, make_place, run_root
+from prl.rundir.episodes.stream import as_episode, find_stream, run_root
 from prl.rundir.episodes.streams import (
     DEFAULT_EPS,
     NO_TOKENS,
@@ -251,9 +251,11 @@ def stable_bound(run: Path) -> StableBound:
 
 
 def _read_record(traces: Path, row: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
-    place = make_place(row.get("chunk", 0), row.get("offset"))
-    line = next(find_stream(traces).lines_at([place]), None) if place >= 0 else None
-    where = f"{traces}: record at chunk {row.get('chunk', 0)}, offset {row.get('offset')}"
+    stream = find_stream(traces)
+    place = place_of(stream, row)
+    line = next(stream.lines_at([place]), None) if place >= 0 else None
+    file = row.get("file") or f"chunk {row.get('chunk')}"
+    where = f"{traces}: the record at offset {row.get('offset')} of {file}"
     if line is None:
         raise OSError(f"{where} cannot be read")
     try:

@@ -5,13 +5,13 @@ look that is faster than opening the table of all episodes. Where the index does
 short, or another stream's) the table is asked, which then reads the stream itself.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from prl.rundir import jsonl
 from prl.rundir.episodes.record import index_row
-from prl.rundir.episodes.stream import as_episode, find_stream, make_place, split_place
+from prl.rundir.episodes.stream import Stream, as_episode, find_stream, make_place, split_place
 from prl.rundir.episodes.writer import INDEX
 from prl.rundir.matching import matching_lines, text_needles
 
@@ -31,10 +31,12 @@ def find_episode(traces: Path, wanted: str) -> dict[str, Any]:
     In this order: an id, a trace's id, the number of a line in the stream, a beginning of either id that fits one
     episode only. Of two episodes with one id the later counts.
     """
-    row = _exact(traces, wanted) or _by_line(traces, wanted) or _by_table(traces, wanted)
+    row = _exact(traces, wanted) or _by_line(traces, wanted)
     if row is not None:
         return row
-    found = _beginning_with(traces, wanted) if len(wanted) >= MIN_PREFIX else []
+    found = [row for row in _named(_rows(traces, text_needles(wanted)), wanted) if _leads_to(traces, row)]
+    if not found:
+        found = _without_index(traces, wanted)
     if len(found) == 1:
         return found[0]
     if found:
@@ -43,6 +45,20 @@ def find_episode(traces: Path, wanted: str) -> dict[str, Any]:
         raise EpisodeNotFoundError(f"{wanted!r} is the beginning of several episodes' ids: {named}{more}")
     short = f" (a beginning of an id needs {MIN_PREFIX} characters)" if len(wanted) < MIN_PREFIX else ""
     raise EpisodeNotFoundError(f"no episode {wanted!r} in {traces}{short}: `prl episodes` lists those there are")
+
+
+def _without_index(traces: Path, wanted: str) -> list[dict[str, Any]]:
+    from prl.rundir.episodes.table import EpisodeTable
+
+    table = EpisodeTable(traces)
+    table.refresh()
+    line = int(wanted) if wanted.isascii() and wanted.isdigit() else None
+    row = table.row(wanted) or table.row(trace_id=wanted) or (table.row(line=line) if line is not None else None)
+    if row is not None:
+        return [row]
+    if any(damage.lines for damage in table.damage.values()) or not (traces / INDEX).is_file():
+        return _named(_rows_made(traces, text_needles(wanted)), wanted)  # rows are lost: the stream has the records
+    return []
 
 
 def _exact(traces: Path, wanted: str) -> dict[str, Any] | None:
@@ -59,23 +75,14 @@ def _by_line(traces: Path, wanted: str) -> dict[str, Any] | None:
     return next((row for row in rows if row.get("line") == int(wanted) and _leads_to(traces, row)), None)
 
 
-def _by_table(traces: Path, wanted: str) -> dict[str, Any] | None:
-    from prl.rundir.episodes.table import EpisodeTable
-
-    table = EpisodeTable(traces)
-    table.refresh()
-    line = int(wanted) if wanted.isascii() and wanted.isdigit() else None
-    by_line = table.row(line=line) if line is not None else None
-    return table.row(wanted) or table.row(trace_id=wanted) or by_line
-
-
-def _beginning_with(traces: Path, wanted: str) -> list[dict[str, Any]]:
-    rows: Iterable[dict[str, Any]] = _rows(traces, text_needles(wanted))
-    if not (traces / INDEX).is_file():
-        rows = _rows_made(traces, text_needles(wanted))
+def _named(rows: Iterable[dict[str, Any]], wanted: str) -> list[dict[str, Any]]:
+    """The episodes whose id, or a trace's id, is ``wanted``, else those of which one begins so."""
     found: dict[Any, dict[str, Any]] = {}
     for row in rows:
-        if any(name.startswith(wanted) for name in _ids(row)):
+        names = _ids(row)
+        if wanted in names:
+            return [row]
+        if len(wanted) >= MIN_PREFIX and any(name.startswith(wanted) for name in names):
             found[row.get("id")] = row
             if len(found) > MAX_CANDIDATES:
                 break
@@ -102,11 +109,23 @@ def _rows_made(traces: Path, needles: list[bytes]) -> Iterator[dict[str, Any]]:
             yield index_row(episode, line=number, chunk=chunk, offset=offset)
 
 
+def place_of(stream: Stream, row: Mapping[str, Any]) -> int:
+    """The place of the record that a row names, by chunk or by file; -1 when it names none.
+
+    Rows of writers that had no chunks yet name neither: their stream is one file.
+    """
+    chunk = row.get("chunk")
+    if chunk is None:
+        name = row.get("file")
+        chunk = next((number for number in stream.numbers() if stream.file_name(number) == name), None) if name else 0
+    return make_place(chunk, row.get("offset"))
+
+
 def _leads_to(traces: Path, row: dict[str, Any]) -> bool:
-    """Whether the record that a row names is there and has its id. Where old writers name no chunk, it is the first."""
-    place = make_place(row.get("chunk", 0), row.get("offset"))
-    name = row.get("id")
-    return place >= 0 and isinstance(name, str) and find_stream(traces).holds(place, name) is True
+    """Whether the record that a row names is there and has its id."""
+    stream, name = find_stream(traces), row.get("id")
+    place = place_of(stream, row)
+    return place >= 0 and isinstance(name, str) and stream.holds(place, name) is True
 
 
 def _ids(row: dict[str, Any]) -> list[str]:
