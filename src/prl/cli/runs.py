@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from prl.cli.answers import MAX_ROWS, SCHEMA_VERSION, print_json, print_text
+from prl.cli.tables import aligned
 from prl.rundir.discovery import RunList, discover
 from prl.rundir.runs import KINDS, RunInfo
 from prl.rundir.status import RUNNING, STARTING, STOPPING
@@ -173,7 +174,7 @@ def _table(found: RunList, wanted: Sequence[RunInfo], rows: Sequence[_Row]) -> l
     lines = []
     if rows:
         header = ("NAME", "KIND", "HEALTH", "PHASE", "STEP", "AGE", "MODEL", "ENVIRONMENTS")
-        lines += _aligned([header, *(_cells(row, found.as_of) for row in rows)])
+        lines += aligned([header, *(_cells(row, found.as_of) for row in rows)])
     else:
         lines.append(safe(f"no run below {where}" + (" of that kind" if found.runs else "")))
     if len(rows) < len(wanted):
@@ -228,18 +229,6 @@ def _environments(run: RunInfo) -> str:
     names = run.train_envs or run.eval_envs
     rest = f" +{len(names) - 2}" if len(names) > 2 else ""
     return ", ".join(names[:2]) + rest if names else "-"
-
-
-def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
-    """Columns two spaces apart, by the cells that a terminal gives each text."""
-    from rich.cells import cell_len
-
-    shown = [[safe(cell) for cell in cells] for cells in table]
-    widths = [max(map(cell_len, column)) for column in zip(*shown, strict=True)]
-    return [
-        "  ".join(cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True)).rstrip()
-        for cells in shown
-    ]
 
 
 class _Ticker:

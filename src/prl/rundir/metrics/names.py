@@ -49,6 +49,10 @@ MEANINGS: dict[str, tuple[tuple[str, str], ...]] = {
 """What is usually asked for: by meaning, patterns of (producer, key), the first that a run has."""
 
 
+_MAX_DEPTH = 32
+"""Cuts of one key at most, so that walking a tree may recurse. What is left of the key is one part."""
+
+
 @dataclass
 class KeyNode:
     """A part of keys: the series that end here, and what goes on below."""
@@ -67,12 +71,12 @@ class KeyNode:
 
 
 def key_tree(names: Iterable[Name]) -> KeyNode:
-    """The keys cut at every ``/``, below a nameless root."""
+    """The keys cut at each ``/``, below a nameless root."""
     root = KeyNode("", "")
     for producer, key in sorted(names):
         node = root
         path = ""
-        for index, part in enumerate(key.split("/")):
+        for index, part in enumerate(key.split("/", _MAX_DEPTH)):
             path = f"{path}/{part}" if index else part
             node = node.children.setdefault(part, KeyNode(part, path))
         node.producers.append(producer)
