@@ -2,6 +2,7 @@
 
 import struct
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -150,6 +151,90 @@ def test_a_failed_seal_leaves_the_plain_chunk(tmp_path: Path) -> None:
     assert sealer.close(10)
     assert objects(tmp_path / "s") == [0]
     assert names(tmp_path / "s") == ["00000.jsonl"]
+
+
+def test_numbers_are_those_of_files(tmp_path: Path) -> None:
+    for name in ("00000.jsonl", "9999999.jsonl", "000003.jsonl", "٠٠٠٠٤.jsonl", f"{'9' * 200}.jsonl.zst"):
+        (tmp_path / name).write_bytes(line(0))
+    assert chunk_numbers(tmp_path) == [0, 9_999_999, int("9" * 200)], "no number in between is looked for"
+
+
+def test_a_link_that_leaves_the_run_is_refused(tmp_path: Path) -> None:
+    stream = tmp_path / "run/monitors/file/traces/stream"
+    stream.mkdir(parents=True)
+    (tmp_path / "secret.jsonl").write_bytes(line(1))
+    (tmp_path / "run/kept.jsonl").write_bytes(line(2))
+    (stream / "00000.jsonl").symlink_to(tmp_path / "secret.jsonl")
+    (stream / "00001.jsonl").symlink_to("../../../../kept.jsonl")
+    (stream / "00002.jsonl").symlink_to("00003.jsonl")
+    (stream / "00003.jsonl").symlink_to("00002.jsonl")
+    (stream / "00004.jsonl").write_bytes(line(4))
+    with pytest.raises(PermissionError, match="out of the run"):
+        open_chunk(stream, 0)
+    damage = jsonl.Damage()
+    assert [value["i"] for _, _, value in iter_objects(stream, damage)] == [2, 4]
+    assert damage.lines == 3
+
+
+def test_a_damaged_frame_costs_the_records_in_it(tmp_path: Path) -> None:
+    lines = [line(i, 1_500_000) for i in range(9)]
+    (tmp_path / "00000.jsonl").write_bytes(b"".join(lines))
+    seal(tmp_path, 0, tmp_path / "w")
+    sealed = tmp_path / "00000.jsonl.zst"
+    data = bytearray(sealed.read_bytes())
+    second = pyzstd.get_frame_size(bytes(data))
+    data[second + 20 : second + 60] = b"\0" * 40
+    sealed.write_bytes(data)
+    damage = jsonl.Damage()
+    found = [(offset, value["i"]) for _, offset, value in iter_objects(tmp_path, damage)]
+    lost = {i for i in range(9) if i * len(lines[0]) < 2 * FRAME_BYTES and (i + 1) * len(lines[0]) > FRAME_BYTES}
+    assert {i for _, i in found} >= set(range(9)) - lost
+    assert all(offset == i * len(lines[0]) for offset, i in found)
+    assert damage.lines >= 1
+    assert read_line(tmp_path, 0, 8 * len(lines[0])) == lines[8][:-1]
+    with pytest.raises(OSError, match="damaged"):
+        read_line(tmp_path, 0, 4 * len(lines[0]))
+
+
+READER = """
+import sys
+from pathlib import Path
+from prl.rundir import jsonl
+from prl.rundir.chunks import chunk_numbers, iter_objects, read_line
+directory, rounds, least = Path(sys.argv[1]), 0, 0
+while least < int(sys.argv[2]):
+    damage, places = jsonl.Damage(), []
+    for number, offset, value in iter_objects(directory, damage):
+        assert value["i"] == len(places), (value["i"], len(places))
+        places.append((number, offset))
+    assert len(places) >= least and damage.lines == 0, (len(places), least, damage)
+    least, rounds = len(places), rounds + 1
+    for i in range(0, least, 97):
+        assert jsonl.decode(read_line(directory, *places[i]))[0]["i"] == i
+print(rounds)
+"""
+
+
+def test_two_processes_read_while_one_writes_and_seals(tmp_path: Path) -> None:
+    directory, records = tmp_path / "stream", 3000
+    readers = [
+        subprocess.Popen([sys.executable, "-c", READER, str(directory), str(records)], stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    try:
+        sealer = Sealer(tmp_path / ".sealing")
+        writer = ChunkWriter(directory, chunk_bytes=20_000, sealer=sealer)
+        for i in range(records):
+            writer.append(line(i))
+        writer.close(seal_last=True)
+        assert sealer.close(60)
+        outputs = [reader.communicate(timeout=60)[0] for reader in readers]
+    finally:
+        for reader in readers:
+            reader.kill()
+            reader.wait()
+    assert [reader.returncode for reader in readers] == [0, 0]
+    assert all(int(output) >= 1 for output in outputs)
 
 
 def test_a_reader_never_misses_a_line_and_never_sees_half_a_chunk(tmp_path: Path) -> None:
