@@ -12,6 +12,7 @@ COMMANDS = {
     "runs": ("prl.cli.runs", "runs"),
     "status": ("prl.cli.status", "status"),
     "episodes": ("prl.cli.episodes", "episodes"),
+    "episode": ("prl.cli.episode", "episode"),
     "metrics": ("prl.cli.metrics", "metrics"),
     "check-in": ("prl.cli.check_in", "check_in"),
 }
