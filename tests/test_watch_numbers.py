@@ -3,7 +3,8 @@
 import pytest
 
 from prl.watch.facts import Facts, RunIdentity, Series
-from prl.watch.numbers import key_numbers, wanted
+from prl.watch.keys import kept_points
+from prl.watch.numbers import key_numbers
 from prl.watch.verdict import Number
 from prl.watch.words import number_words, step_words, utc_words, value_words
 
@@ -33,7 +34,7 @@ PROGRESS = {
 
 @pytest.mark.parametrize("key", PROGRESS)
 def test_progress_family(key: str) -> None:
-    assert wanted("orch", key)
+    assert kept_points("orch", key)
     assert [number.label for number in key_numbers(facts(one(key, 0.5))).progress] == [PROGRESS[key]]
 
 
@@ -64,7 +65,7 @@ def test_performance_has_env_lag_and_inference_pressure_under_either_name() -> N
         "inference/agg/num_requests_running/sum",
         "inference/agg/num_requests_waiting/sum",
     )
-    assert all(wanted("orch", key) for key in keys)
+    assert all(kept_points("orch", key) for key in keys)
     numbers = key_numbers(facts(*(one(key, 0.5) for key in keys))).performance
     assert [number.label for number in numbers] == ["env lag p99 gsm", "KV cache", "running", "waiting"]
 

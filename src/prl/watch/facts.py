@@ -15,6 +15,7 @@ import typing
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from prl.watch.keys import older_names
 from prl.watch.surroundings import CheckpointFact, Engine, Incident, Launch, Memory, SlurmJob
 
 SCHEMA_VERSION = 1
@@ -377,8 +378,10 @@ class Facts:
         return max(found, key=lambda mark: mark.time or 0.0, default=None)
 
     def find(self, producer: str, key: str) -> Series | None:
-        """One metric's series."""
-        return next((series for series in self.series if series.key == key and series.producer == producer), None)
+        """One metric's series, by its newer name also where an older writer named it otherwise."""
+        names = (key, *older_names(key))
+        found = [series for series in self.series if series.producer == producer and series.key in names]
+        return min(found, key=lambda series: names.index(series.key), default=None)
 
 
 def loads(data: bytes | str) -> Facts:

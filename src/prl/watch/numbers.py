@@ -22,9 +22,6 @@ _STABILITY = (
     ("loss", "loss/mean"),
     ("is_masked", "is_masked/mean"),
 )
-STABILITY_KEYS = frozenset(key for _, key in _STABILITY)
-"""Keys that the trainer writes at every step: one that is missing from a step's rows was not a number."""
-
 _TRAINER_TIMES = (
     ("trainer step", "time/step"),
     ("wait for batch", "time/wait_for_batch"),
@@ -36,32 +33,6 @@ _PRESSURE = (
     ("running", ("inference/agg/num_requests_running/sum",)),
     ("waiting", ("inference/agg/num_requests_waiting/sum",)),
 )
-
-
-def wanted(producer: str, key: str) -> bool:
-    """Whether a series is among those that facts keep: what numbers and rules look at."""
-    if producer == "trainer":
-        return any(key == name for _, name in (*_STABILITY, *_TRAINER_TIMES))
-    if key in ("time/step", "time/wait_for_policy"):
-        return True
-    parts = key.split("/")
-    match parts[0]:
-        case "train":
-            return _wanted_train(parts)
-        case "eval":
-            return parts[-1].startswith(("avg@", "pass@")) and "effective" in parts
-        case "env_server":
-            return parts[-1] in ("p99", "max", "workers", "restarts")
-        case "inference":
-            return any(key in names for _, names in _PRESSURE)
-    return False
-
-
-def _wanted_train(parts: list[str]) -> bool:
-    tail = tuple(parts[-2:])
-    if tail in (("reward", "mean"), ("has_error", "mean"), ("is_truncated", "mean"), ("num_total_tokens", "mean")):
-        return True
-    return ("metrics" in parts and parts[-1] == "mean" and "effective" in parts) or "error" in parts[-2:-1]
 
 
 def key_numbers(facts: Facts) -> Numbers:

@@ -1,7 +1,8 @@
 """Progress clocks and the last points of the key metrics, from the end of ``metrics.jsonl`` and the episode index.
 
 Only a bounded end of each file is read: a verdict needs the last steps, and a long run's files are large. Rows of
-earlier attempts are left out; a baseline comes from this attempt alone.
+earlier attempts are left out; a baseline comes from this attempt alone. The store of all metrics
+(:mod:`prl.rundir.metrics.store`) is not used: importing numpy alone takes as long as everything here.
 """
 
 import math
@@ -10,20 +11,34 @@ from pathlib import Path
 from statistics import median
 
 from prl.rundir.jsonl import Damage
-from prl.rundir.metrics.reader import ORCHESTRATOR, TRAINER, MetricsHistory, MetricsRow, Point, parse_row
+from prl.rundir.metrics.reader import (
+    EVALUATION,
+    ORCHESTRATOR,
+    TRAINER,
+    MetricsHistory,
+    MetricsRow,
+    Point,
+    parse_row,
+)
 from prl.rundir.regular import open_regular
+from prl.watch.ends import End, read_end
 from prl.watch.facts import Clock, NonFinite, Series
-from prl.watch.numbers import STABILITY_KEYS, wanted
-
-WINDOW = 4 * 1024**2
-"""Bytes read of the end of the metrics."""
+from prl.watch.keys import LAST, REPLAYED, STABILITY_KEYS, importance, kept_points
 
 _POLICY_VERSION = "watcher/policy_version"
-
-KEPT_POINTS = 20
+_INFERENCE = "inference/"
+_AGGREGATES = ("agg", "prefill", "decode")
 _KEPT_SERIES = 400
 _STEPS_FOR_MEDIAN = 50
 _INDEX_WINDOW = 256 * 1024
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What the run recorded of one engine last: values by the names of its own metrics."""
+
+    time: float
+    values: dict[str, float]
 
 
 @dataclass
@@ -35,89 +50,132 @@ class Metrics:
     trainer: Clock = field(default_factory=Clock)
     orchestrator: Clock = field(default_factory=Clock)
     policy: Clock = field(default_factory=Clock)
-    median_step: float | None = None
+    inference: Clock = field(default_factory=Clock)
+    trainer_median: float | None = None
+    orchestrator_median: float | None = None
+    engines: dict[str, Recorded] = field(default_factory=dict)
+    bytes_per_second: float | None = None
+    """By which the file grows."""
+    source: str = ""
     unknown: list[str] = field(default_factory=list)
+
+    @property
+    def median_step(self) -> float | None:
+        """The slower side's."""
+        return max((value for value in (self.trainer_median, self.orchestrator_median) if value), default=None)
 
 
 def read_metrics_end(path: Path, source: str, since: float) -> Metrics:
     """Series and clocks from rows written at ``since`` (Unix seconds) or later."""
-    found = Metrics()
-    history, damage = MetricsHistory(path), Damage()
+    found = Metrics(source=source)
     try:
-        rows = _last_objects(path, WINDOW, damage)
+        end = read_end(path, REPLAYED)
     except OSError as error:
         found.unknown.append(f"{source}: {error.strerror or error}")
         return found
-    for raw in rows:
-        row = parse_row(raw)
+    history = MetricsHistory(path)
+    rows = _rows(end, found)
+    for row in rows:
         if row.time is None or row.time >= since:
+            _note_engines(row, found)
             history.add(_slim(row))
-    if damage.lines:
-        found.unknown.append(
-            f"{source}: {damage.lines} unreadable lines, the first at byte {damage.first_offset}: {damage.sample}"
-        )
+    found.bytes_per_second = _growth(end, rows)
     found.trainer = _step_clock(history, TRAINER, source)
     found.orchestrator = _step_clock(history, ORCHESTRATOR, source)
-    found.policy = _version_clock(history, source)
-    found.median_step = max(
-        (value for name in (TRAINER, ORCHESTRATOR) if (value := _median_step(history, name)) is not None), default=None
-    )
+    found.policy = _version_clock(history, end.version_since, since, source)
+    found.trainer_median = _median_step(history, TRAINER)
+    found.orchestrator_median = _median_step(history, ORCHESTRATOR)
+    _take_series(history, found)
+    return found
+
+
+def _rows(end: End, found: Metrics) -> list[MetricsRow]:
+    damage, rows = Damage(), []
+    for offset, line in end.lines:
+        raw = damage.decode(offset, line)
+        if raw is not None:
+            rows.append(parse_row(raw))
+    if damage.lines:
+        found.unknown.append(
+            f"{found.source}: {damage.lines} unreadable lines, the first at byte {damage.first_offset}: {damage.sample}"
+        )
+    return rows
+
+
+def _take_series(history: MetricsHistory, found: Metrics) -> None:
     complete = _complete_steps(history)
-    for producer, key in [name for name in history.names() if wanted(*name)][:_KEPT_SERIES]:
+    names = sorted((name for name in history.names() if kept_points(*name)), key=lambda name: importance(*name))
+    if len(names) > _KEPT_SERIES:
+        found.unknown.append(f"{found.source}: {len(names) - _KEPT_SERIES} more series of single environments")
+    for producer, key in sorted(names[:_KEPT_SERIES]):
         points = history.series(producer, key)
-        found.series.append(_series(producer, key, _kept(producer, key, points, complete), source))
+        kept = _kept(producer, key, points, complete)
+        found.series.append(_series(producer, key, kept, found.source))
         found.nonfinite += [
-            NonFinite(key, producer, point.step, point.time, source, None)
-            for point in points[-KEPT_POINTS:]
+            NonFinite(key, producer, point.step, point.time, found.source, None)
+            for point in points[-LAST:]
             if not math.isfinite(point.value)
         ]
-    return found
 
 
 def _slim(row: MetricsRow) -> MetricsRow:
     """The row with the keys that are looked at, or with any one key: that the step exists is progress."""
-    values = {key: value for key, value in row.values.items() if wanted(row.producer, key) or key == _POLICY_VERSION}
+    values = {key: value for key, value in row.values.items() if kept_points(row.producer, key)}
     return replace(row, values=values or dict(list(row.values.items())[:1]))
+
+
+def _note_engines(row: MetricsRow, found: Metrics) -> None:
+    """Remember the last row of each engine, whose name stands between the first two slashes of its keys."""
+    if row.step is not None or row.time is None or not any(key.startswith(_INFERENCE) for key in row.values):
+        return
+    by_engine: dict[str, dict[str, float]] = {}
+    for key, value in row.values.items():
+        parts = key.split("/", 2)
+        if parts[0] == "inference" and len(parts) == 3 and parts[1] not in _AGGREGATES:
+            by_engine.setdefault(parts[1], {})[parts[2]] = value
+    found.engines.update({name: Recorded(row.time, values) for name, values in by_engine.items()})
+    found.inference = Clock(len(by_engine), row.time, found.source)
 
 
 def episodes_clock(traces: Path, source: str, since: float) -> Clock:
     """How many episodes were recorded and when the last one of this attempt arrived."""
     try:
-        rows = _last_objects(traces / "stream.index.jsonl", _INDEX_WINDOW, Damage())
+        row = _last_object(traces / "stream.index.jsonl", _INDEX_WINDOW)
     except OSError:
         return Clock()
-    if not rows:
+    if row is None:
         return Clock()
-    line, arrival = rows[-1].get("line"), rows[-1].get("arrival")
-    time = float(arrival) if isinstance(arrival, int | float) and arrival >= since else None
-    return Clock(line if isinstance(line, int) else None, time, source)
+    line, arrival = row.get("line"), row.get("arrival")
+    known = isinstance(arrival, int | float) and not isinstance(arrival, bool) and since <= arrival < 1e12
+    return Clock(line if type(line) is int else None, float(arrival) if known else None, source)  # type: ignore[arg-type]
 
 
-def _last_objects(path: Path, window: int, damage: Damage) -> list[dict[str, object]]:
-    """Objects of the complete lines among the last ``window`` bytes. Raises OSError; an absent file has none."""
+def _last_object(path: Path, window: int) -> dict[str, object] | None:
+    """The object on the last complete line. Raises OSError; an absent file has none."""
     try:
         with open_regular(path) as file:
-            start = max(path.stat().st_size - window, 0)
-            file.seek(start)
-            data = file.read(window)
+            file.seek(max(path.stat().st_size - window, 0))
+            lines = file.read(window).split(b"\n")
     except FileNotFoundError:
-        return []
-    end = data.rfind(b"\n") + 1
-    begin = data.find(b"\n") + 1 if start else 0
-    objects, offset = [], start + begin
-    for line in data[begin:end].split(b"\n"):
-        value = damage.decode(offset, line)
-        if value is not None:
-            objects.append(value)
-        offset += len(line) + 1
-    return objects
+        return None
+    damage = Damage()
+    objects = (damage.decode(0, line) for line in reversed(lines[:-1]))
+    return next((value for value in objects if value is not None), None)
+
+
+def _growth(end: End, rows: list[MetricsRow]) -> float | None:
+    """Bytes a second between the first and the last row that were looked at."""
+    times = [row.time for row in rows if row.time is not None]
+    if len(times) < 2 or max(times) - min(times) < 1.0:
+        return None
+    return (end.size - end.lines[0][0]) / (max(times) - min(times))
 
 
 def _step_clock(history: MetricsHistory, producer: str, source: str) -> Clock:
     step = history.last_step(producer)
     if step is None:
         return Clock()
-    keys = (key for name, key in history.names() if name == producer and not key.startswith("eval/"))
+    keys = (key for name, key in history.names() if name == producer and not key.startswith(EVALUATION))
     times = [
         point.time
         for key in keys
@@ -127,7 +185,7 @@ def _step_clock(history: MetricsHistory, producer: str, source: str) -> Clock:
     return Clock(step, min(times, default=None), source)
 
 
-def _version_clock(history: MetricsHistory, source: str) -> Clock:
+def _version_clock(history: MetricsHistory, changed: float | None, since: float, source: str) -> Clock:
     """The applied policy version, at the time of the first row that tells of it."""
     points = history.series(ORCHESTRATOR, _POLICY_VERSION)
     if not points:
@@ -138,7 +196,9 @@ def _version_clock(history: MetricsHistory, source: str) -> Clock:
         if point.value != last:
             break
         first = point
-    return Clock(int(last) if math.isfinite(last) else None, first.time, source, seen=points[-1].time)
+    # Rows that were looked at but not decoded may tell of it earlier.
+    time = min((moment for moment in (first.time, changed) if moment is not None and moment >= since), default=None)
+    return Clock(int(last) if math.isfinite(last) else None, time, source, seen=points[-1].time)
 
 
 def _median_step(history: MetricsHistory, producer: str) -> float | None:
@@ -149,13 +209,13 @@ def _median_step(history: MetricsHistory, producer: str) -> float | None:
 
 def _complete_steps(history: MetricsHistory) -> list[Point]:
     """Steps of which the trainer has written all rows: the one with its timings comes after the tensor statistics."""
-    return [point for point in history.series(TRAINER, "time/step") if point.step is not None][-KEPT_POINTS:]
+    return [point for point in history.series(TRAINER, "time/step") if point.step is not None][-REPLAYED:]
 
 
 def _kept(producer: str, key: str, points: list[Point], complete: list[Point]) -> list[Point]:
     """The last points; of what the trainer writes at every step, a step without a value counts as one without."""
     if producer != TRAINER or key not in STABILITY_KEYS or not complete:
-        return points[-KEPT_POINTS:]
+        return points[-kept_points(producer, key) :]
     by_step = {point.step: point for point in points}
     return [by_step.get(point.step, Point(point.step, point.time, math.nan)) for point in complete]
 

@@ -1,7 +1,7 @@
 """Rules about the optimisation itself."""
 
 from prl.watch.facts import NonFinite, Series
-from prl.watch.numbers import STABILITY_KEYS
+from prl.watch.keys import STABILITY_KEYS
 from prl.watch.rules.base import Rule
 from prl.watch.verdict import CRITICAL, WARNING, Evidence, Finding
 from prl.watch.view import View
