@@ -114,8 +114,9 @@ def _chosen(key: str, names: Sequence[Name]) -> list[Name]:
         return found
     keys = sorted({name[1] for name in names})
     similar = [name[1] for name in match(names, key)] or difflib.get_close_matches(key, keys, _SUGGESTED)
-    shown = ", ".join(dict.fromkeys(similar[:_SUGGESTED])) or "prl metrics RUN lists them"
-    raise click.UsageError(safe(f"no series {key!r} among {len(names)}; there is: {shown}"))
+    near = ", ".join(dict.fromkeys(similar[:_SUGGESTED]))
+    hint = f"; near it: {near}" if near else " (prl metrics RUN lists them)"
+    raise click.UsageError(safe(f"no series {key!r} among {len(names)}{hint}"))
 
 
 def _since(store: MetricsStore, cursor: str, limit: int) -> MetricsTail:
