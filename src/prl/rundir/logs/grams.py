@@ -6,6 +6,7 @@ begins or ends such a four, and the whole block is looked up at once, at even an
 exactly.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -24,9 +25,10 @@ class LiteralFilter:
 
     def __init__(self, literals: Sequence[bytes], common: bytes = b"") -> None:
         self._by_gram: dict[bytes, list[tuple[int, bytes, int]]] = {}
+        counts = [Counter(common[at : at + size] for at in range(len(common) - size + 1)) for size in (2, _SIZE)]
         for number, literal in enumerate(literals):
             grams = [literal[at : at + _SIZE] for at in range(len(literal) - _SIZE + 1)]
-            start = min(range(len(grams)), key=lambda at: _frequency(grams[at], common))
+            start = min(range(len(grams)), key=lambda at: _frequency(grams[at], *counts))
             self._by_gram.setdefault(literal[start : start + _SIZE], []).append((start, literal, number))
 
     @cached_property
@@ -62,9 +64,9 @@ class LiteralFilter:
                     yield place - start, number
 
 
-def _frequency(gram: bytes, common: bytes) -> tuple[int, float]:
+def _frequency(gram: bytes, pairs: Counter[bytes], fours: Counter[bytes]) -> tuple[int, float]:
     """The smaller, the rarer: above all the first two bytes, which decide what is looked at further."""
     ranks = [_COMMON.find(byte) for byte in gram]
     weights = [1.0 / (rank + 2) if rank >= 0 else 0.004 for rank in ranks]
-    pair = weights[0] * weights[1] * (1 + common.count(gram[:2]))
-    return common.count(gram), float(pair * (weights[2] * weights[3]) ** 0.25)
+    pair = weights[0] * weights[1] * (1 + pairs[gram[:2]])
+    return fours[gram], float(pair * (weights[2] * weights[3]) ** 0.25)

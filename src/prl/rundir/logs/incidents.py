@@ -147,12 +147,62 @@ def find_incidents(
     return scan.run(logs.files(components) if components else logs.files(), max_bytes)
 
 
+class IncidentFold:
+    """Makes incidents of matches, handed over in any order."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Incident] = {}
+
+    def take(
+        self, match: Match, *, component: str, file: str, rank: int | None, time: float | None, exact: bool
+    ) -> None:
+        """One line. ``time``: when it was written, Unix seconds."""
+        timed_out = _timed_out(match)
+        moment = time or 0.0
+        began = moment - (timed_out.timeout or 0.0) if timed_out else moment
+        incident = self._found.get(match.signature.id)
+        if incident is None:
+            incident = self._found[match.signature.id] = Incident(match.signature, match.severity, last=moment)
+        if began < incident.first:
+            incident.component, incident.file, incident.offset = component, file, match.offset
+            incident.text, incident.values, incident.rank = match.text, match.values, rank
+            incident.first, incident.exact = began, exact
+        _keep(incident.components, component)
+        _keep(incident.files, file)
+        _count(incident, match, rank, moment)
+        if timed_out is not None:
+            known = incident.collective = incident.collective or Collective(timed_out.op)
+            known.timeout = timed_out.timeout or known.timeout
+            if rank is not None:
+                known.sequence[rank] = min(known.sequence.get(rank, timed_out.sequence), timed_out.sequence)
+
+    def incidents(self, ranks: int) -> list[Incident]:
+        """What broke first comes first. ``ranks``: how many are known of."""
+        found = list(self._found.values())
+        for incident in found:
+            if incident.collective is not None:
+                incident.collective.ranks = ranks
+        _mark_consequences(found)
+        return sorted(found, key=_weight)
+
+
+def _count(incident: Incident, match: Match, rank: int | None, moment: float) -> None:
+    incident.last = max(incident.last, moment)
+    repeated = _REPEATED.search(match.text)
+    incident.count += int(repeated[1]) if repeated else 1
+    if SEVERITIES.index(match.severity) < SEVERITIES.index(incident.severity):
+        incident.severity = match.severity
+    if rank is not None:
+        _keep(incident.ranks, rank)
+        incident.ranks.sort()
+
+
 class _Scan:
     def __init__(self, logs: RunLogs, signatures: Signatures, progress: Progress | None) -> None:
         self.logs = logs
         self.signatures = signatures
         self.progress = progress
-        self.found: dict[str, Incident] = {}
+        self.fold = IncidentFold()
         self.scanned = self.total = 0
         self.trouble = list(logs.trouble)
         self._seen: set[tuple[str, str, str]] = set()
@@ -173,13 +223,7 @@ class _Scan:
                 self._file(file, index, 0 if share is None else max(index.size - share, 0))
             except OSError as error:
                 self._note(file, error)
-        for incident in self.found.values():
-            if incident.collective is not None:
-                incident.collective.ranks = ranks
-        incidents = list(self.found.values())
-        _mark_consequences(incidents)
-        incidents.sort(key=_weight)
-        return Incidents(incidents, self.scanned, self.total, tuple(self.trouble))
+        return Incidents(self.fold.incidents(ranks), self.scanned, self.total, tuple(self.trouble))
 
     def _file(self, file: LogFile, index: ClockIndex, start: int) -> None:
         held, offset = b"", start
@@ -217,35 +261,14 @@ class _Scan:
         entry = split_prefix(match.text)
         entry.offset = match.offset
         (entry,) = index.date([entry])
-        rank = _rank_of(match.text, entry, file)
-        timed_out = _timed_out(match)
-        moment = entry.time or 0.0
-        began = moment - (timed_out.timeout or 0.0) if timed_out else moment
-        incident = self.found.get(match.signature.id)
-        if incident is None:
-            incident = self.found[match.signature.id] = Incident(match.signature, match.severity, last=moment)
-        if began < incident.first:
-            incident.component, incident.file, incident.offset = file.component, self.logs.name(file), match.offset
-            incident.text, incident.values, incident.rank = match.text, match.values, rank
-            incident.first, incident.exact = began, entry.exact
-        self._count(incident, file, match, rank, moment)
-        if timed_out is not None:
-            known = incident.collective = incident.collective or Collective(timed_out.op)
-            known.timeout = timed_out.timeout or known.timeout
-            if rank is not None:
-                known.sequence[rank] = min(known.sequence.get(rank, timed_out.sequence), timed_out.sequence)
-
-    def _count(self, incident: Incident, file: LogFile, match: Match, rank: int | None, moment: float) -> None:
-        incident.last = max(incident.last, moment)
-        repeated = _REPEATED.search(match.text)
-        incident.count += int(repeated[1]) if repeated else 1
-        if SEVERITIES.index(match.severity) < SEVERITIES.index(incident.severity):
-            incident.severity = match.severity
-        _keep(incident.components, file.component)
-        _keep(incident.files, self.logs.name(file))
-        if rank is not None:
-            _keep(incident.ranks, rank)
-            incident.ranks.sort()
+        self.fold.take(
+            match,
+            component=file.component,
+            file=self.logs.name(file),
+            rank=rank_of(match.text, entry, file),
+            time=entry.time,
+            exact=entry.exact,
+        )
 
     def _note(self, file: LogFile, error: OSError) -> None:
         self.trouble.append(f"{self.logs.name(file)}: {error.strerror or error}")
@@ -281,7 +304,8 @@ def _timed_out(match: Match) -> _TimedOut | None:
     return _TimedOut(found["op"], int(found["seq"]), timeout)
 
 
-def _rank_of(text: str, entry: LogEntry, file: LogFile) -> int | None:
+def rank_of(text: str, entry: LogEntry, file: LogFile) -> int | None:
+    """The rank that a line is about: the one it names, else the one whose output it stands in."""
     own = _OWN_RANK.search(text)
     return int(own[1] or own[2]) if own else rank_number(entry, file)
 

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from prl.rundir.logs.dating import Dated, date_clocks, parse_date_line
+from prl.rundir.logs.dating import Dated, DateMark, Days, date_clocks, day_start, parse_date_line
 from prl.rundir.logs.entries import DATE, ERROR_LEVELS, EntryBuilder, LogEntry, entry_mark
 from prl.rundir.logs.lines import LineSplitter
 from prl.rundir.regular import open_regular
 
-__all__ = ["DEFAULT_WINDOW", "ERROR_LEVELS", "LogEntry", "LogRead", "errors", "read_log"]
+__all__ = ["DEFAULT_WINDOW", "ERROR_LEVELS", "LogEntry", "LogRead", "errors", "read_head", "read_log"]
 
 DEFAULT_WINDOW = 2 * 1024**2
 """Bytes read of the end of a log."""
@@ -53,6 +53,35 @@ def read_log(path: Path, window: int = DEFAULT_WINDOW) -> LogRead:
     _parse(read, data)
     _date(read, None if read.skipped == 0 else _zone(head))
     return read
+
+
+def read_head(path: Path, window: int) -> list[LogEntry]:
+    """The entries of the whole lines among the first ``window`` bytes of a log; none when it cannot be read.
+
+    Their times are those that the log says itself: ``time`` is None where no date line and no date stands before.
+    """
+    try:
+        with open_regular(path) as file:
+            data = file.read(window)
+    except OSError:
+        return []
+    builder = EntryBuilder()
+    for line in LineSplitter().feed(data):
+        builder.add(line)
+    zone = _zone(data)
+    day: DateMark | None = None
+    walk = Days()
+    entries = []
+    for entry in builder.take():
+        mark = entry_mark(entry)
+        if isinstance(mark, DateMark):
+            day, walk = mark, Days()
+            continue
+        if isinstance(mark, int):
+            entry.exact = day is not None
+            entry.time = day_start(day.date.toordinal() + walk.step(mark), day.zone or zone) + mark if day else None
+        entries.append(entry)
+    return entries
 
 
 def _parse(read: LogRead, data: bytes) -> None:

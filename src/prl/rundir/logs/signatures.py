@@ -92,6 +92,11 @@ class Signatures:
                 self._of_literal.append(signature)
 
     @cached_property
+    def _texts(self) -> list[tuple[str, Signature]]:
+        pairs = zip(self._literals, self._of_literal, strict=True)
+        return [(literal.decode(), signature) for literal, signature in pairs]
+
+    @cached_property
     def _filter(self) -> LiteralFilter:
         usual = "\n".join(pattern.example for pattern in load_catalogue().patterns.values())
         return LiteralFilter(self._literals, usual.encode())
@@ -114,9 +119,15 @@ class Signatures:
                 if match is not None:
                     yield match
 
-    def find(self, line: str) -> list[Match]:
-        """The failures that one line tells of."""
-        return list(self.scan(line.encode(errors="replace")))
+    def find(self, line: str, offset: int = 0) -> list[Match]:
+        """The failures that one line tells of, which begins at byte ``offset`` of its log.
+
+        For a few lines: what looks for the literals in megabytes is not made for it.
+        """
+        text = strip_escapes(line)[:_MAX_LINE]
+        held = (signature for literal, signature in self._texts if literal in text)
+        matches = (self._match(signature, offset, text) for signature in dict.fromkeys(held))
+        return [match for match in matches if match is not None]
 
     def _match(self, signature: Signature, offset: int, text: str) -> Match | None:
         prefix = split_prefix(text)
