@@ -49,6 +49,10 @@ class RunIdentity:
     sync_timeout: float = 1200.0
     batch_timeout: float = 3600.0
     resume_step: int | None = None
+    max_off_policy_steps: int | None = None
+    """Policy versions by which an episode may be older than the step that trains on it."""
+    checkpoint_interval: int | None = None
+    """Steps between two checkpoints; None: none is written on the way, or nothing says."""
 
 
 @dataclass(frozen=True)
