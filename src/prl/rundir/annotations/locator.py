@@ -23,7 +23,7 @@ from prl.rundir.following import Follower, Mark
 from prl.rundir.matching import BLOCK, matches, text_needles, whole_lines
 from prl.rundir.regular import open_regular
 
-GROWTH = 4 * BLOCK
+GROWTH = 16 * BLOCK
 """Bytes of each index that one look adds to the map at most: about 40 ms."""
 
 _KEPT_FROM = 1024
@@ -357,6 +357,6 @@ def _place(row: dict[str, Any]) -> Place | None:
 
 
 def _has_strangers(data: bytes) -> bool:
-    """Whether a block of whole lines surely holds something other than objects, one a line."""
-    lines = data.count(b"\n")
-    return not data.startswith(b"{") or data.count(b"\n{") != lines - 1 or data.count(b"}\n") != lines
+    """Whether a block of whole lines holds something other than objects, one a line."""
+    between = data.count(b"}\n{") if data.startswith(b"{") and data.endswith(b"}\n") else -1
+    return between != data.count(b"\n") - 1
