@@ -211,10 +211,10 @@ def whole_lines(blocks: Iterable[Block], *, backwards: bool, longest: int) -> It
             view = memoryview(data)
             kept.append(view[cut:] if backwards else view[:cut])
             whole = Block(block.offset + cut if backwards else first, _joined(kept, backwards))
+            rest = data[:cut] if backwards else data[cut:]
+            kept, size = [rest] if rest else [], len(rest)  # before the yield: a huge line is held once, not twice
             if whole.data:
                 yield whole
-            rest = data[:cut] if backwards else data[cut:]
-            kept, size = [rest] if rest else [], len(rest)
             first, last = (block.offset, block.offset + cut) if backwards else (block.offset + cut, behind)
             continue
         kept.append(data)
