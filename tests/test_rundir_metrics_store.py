@@ -41,6 +41,7 @@ def small_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "FAN_IN", 2)
     monkeypatch.setattr(intake, "_MAX_LAYOUTS", 3)
     monkeypatch.setattr(store, "_SAVE_BYTES", 1)
+    monkeypatch.setattr(store, "_SPILL_POINTS", 30)
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +145,16 @@ def test_a_producer_may_go_back_as_it_likes(
         pass
     history.refresh()
     assert_same(found, history)
+
+
+@settings(deadline=None)
+@given(data=st.binary(max_size=300).map(lambda data: data.replace(b"x", b"\n").replace(b"y", b'{"step":1,"a":2}')))
+def test_any_bytes_are_read_as_far_as_they_go(work: Path, data: bytes) -> None:
+    path = Path(tempfile.mkdtemp(dir=work)) / "metrics.jsonl"
+    path.write_bytes(data)
+    history = MetricsHistory(path)
+    history.refresh()
+    assert_same(read(path), history)
 
 
 def row(step: int | None, time: float, producer: str = "orch", **values: float) -> dict[str, Any]:
@@ -334,6 +345,21 @@ def test_a_cache_that_is_damaged_or_foreign_is_made_again(tmp_path: Path) -> Non
         assert read(path).series("orch", "b").total == 50
     cache.save(kept, whole.meta, {**whole.columns, "0 rows": whole.columns["0 rows"] + 50})
     assert read(path).last_step("orch") == 49
+
+
+def test_what_is_too_much_for_memory_goes_to_the_cache_while_the_file_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "_SAVE_BYTES", 2**40)
+    monkeypatch.setattr(store, "READ_BLOCK", 500)
+    monkeypatch.setattr(segments, "FAN_IN", 1000)
+    path = write(tmp_path / "m.jsonl", *(row(step, step, a=step) for step in range(200)))
+    found = read(path)
+    assert found.series("orch", "a").y.tolist() == list(range(200))
+    kept = stored.load(path)
+    assert kept is not None
+    assert 0 < kept[1].offset < path.stat().st_size
+    assert any(isinstance(part.values.base, np.memmap) for part in found._columns.segments.segments)
 
 
 def test_without_a_cache_directory_everything_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
