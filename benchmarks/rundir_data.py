@@ -9,7 +9,7 @@ from pathlib import Path
 
 from prl.rundir.layout import RunLayout
 from prl.synth import RunShape, log_file, metrics_file, runs_tree, write_run
-from prl.synth.shape import ENVIRONMENTS
+from prl.synth.shape import ENVIRONMENTS, Environment
 
 
 @dataclass(frozen=True)
@@ -118,11 +118,12 @@ def shapes(sizes: Sizes) -> dict[str, RunShape]:
     )
     small = RunShape(
         state="running",
-        environments=(ENVIRONMENTS[0], ENVIRONMENTS[2]),
-        rollouts=128,
-        steps=max(sizes.many_episodes // 128, 1),
+        environments=(ENVIRONMENTS[0], Environment("word-sort", metrics=("exact", "kendall_tau"))),
+        rollouts=1024,
+        steps=max(sizes.many_episodes // 1024, 1),
         prompt_tokens=8,
         answer_tokens=8,
+        branch_rate=0.0,
         eval_interval=0,
         annotations=False,
         ranks=1,
