@@ -5,6 +5,8 @@ are absent, short, long or foreign; bad rows.
 import json
 import os
 import shutil
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -382,6 +384,7 @@ def test_reading_is_bounded_and_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_cache_makes_the_same_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int) -> None:
     monkeypatch.setattr(table_module, "_SAVE_BYTES", 0)
     monkeypatch.setattr(table_module, "_HELD_BYTES", held)
+    monkeypatch.setattr(table_module, "_HELD_READ", held)
     traces = traces_of(tmp_path)
     write(traces, range(7))
     ship(traces, ("t-e5", {"effective": True, "ship": {"step": 2}}), ("t-e8", {"effective": True, "ship": {"step": 3}}))
@@ -411,6 +414,7 @@ def test_a_damaged_cache_is_made_again(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_works_where_no_cache_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_module, "_HELD_BYTES", 0)
+    monkeypatch.setattr(table_module, "_HELD_READ", 0)
     monkeypatch.setenv("PRL_CACHE_DIR", "/dev/null/cache")
     traces = traces_of(tmp_path)
     write(traces, range(3))
@@ -474,6 +478,37 @@ def test_no_byte_string_costs_a_good_row(tmp_path: Path, junk: list[bytes]) -> N
     rows = {(row["id"], row["offset"]): row for row in everything(table)}
     good = [row for row in rows.values() if row["reward"] is not None]
     assert [(row["id"], row["reward"], row["ship_step"]) for row in good] == [("e0", 0.0, None), ("e1", 0.1, 2)]
+
+
+def test_reads_while_another_writes_and_seals(tmp_path: Path) -> None:
+    traces = traces_of(tmp_path)
+    last = 60
+
+    def work() -> None:
+        sealer = Sealer(traces / ".sealing")
+        writer = EpisodeWriter(traces, chunk_bytes=6_000, sealer=sealer)
+        for number in range(last):
+            writer.append(episode(number))
+            ship(traces, (f"t-e{number}", {"effective": True, "ship": {"step": number}}), producer=f"p{number % 2}")
+        writer.close(clean=True)
+        sealer.close(20)
+
+    writing = threading.Thread(target=work)
+    writing.start()
+    tables = [EpisodeTable(traces, cached=False), EpisodeTable(traces, cached=False)]
+    end = time.monotonic() + 30
+    while writing.is_alive() or any(table.count < last for table in tables):
+        for table in tables:
+            count = table.count
+            table.refresh()
+            assert table.count >= count and table.version[0] == 0
+            assert ids(table.page(limit=1, sort="line").rows) == ([f"e{table.count - 1}"] if table.count else [])
+        assert time.monotonic() < end
+    writing.join()
+    for table in tables:
+        table.refresh()
+        assert table.column("ship_step").tolist() == list(range(last))
+        assert table.values_missing == 0 and not any(found.lines for found in table.damage.values())
 
 
 # --- derived files that cannot be trusted -----------------------------------------------------------------------
@@ -602,6 +637,17 @@ def test_links_that_leave_the_run_are_not_followed(tmp_path: Path) -> None:
     table = opened(traces)
     assert table.remarks == [f"{INDEX} is a link that leaves the run directory: not followed"]
     assert [row["reward"] for row in everything(table)] == [0.0, 0.1, 0.2], "made from the stream"
+
+
+@pytest.mark.parametrize("target", ["stream", "OUTSIDE", "nowhere"])
+def test_streams_behind_bad_links_are_none(tmp_path: Path, target: str) -> None:
+    traces = traces_of(tmp_path)
+    outside = traces_of(tmp_path / "outside")
+    write(outside, range(2))
+    (outside / "stream").rename(tmp_path / "outside" / "stream")
+    (traces / "stream").symlink_to(tmp_path / "outside" / "stream" if target == "OUTSIDE" else target)
+    table = opened(traces)
+    assert table.count == 0 and table.page().rows == []
 
 
 @pytest.mark.parametrize("kind", ["fifo", "directory"])

@@ -85,10 +85,11 @@ class Column:
         """Change rows to the smaller of what they hold and what is given; unknown counts as larger than all."""
         if len(rows):
             self._own()
-            least = np.full(len(self), np.iinfo(self.dtype).max, self.dtype)
-            np.minimum.at(least, rows, values)
-            present = self._tail[rows]
-            self._tail[rows] = np.where(present == UNKNOWN, least[rows], np.minimum(present, least[rows]))
+            order = np.argsort(rows, kind="stable")
+            different, starts = np.unique(rows[order], return_index=True)
+            least = np.minimum.reduceat(values[order], starts)
+            present = self._tail[different]
+            self._tail[different] = np.where(present == UNKNOWN, least, np.minimum(present, least))
 
     def _own(self) -> None:
         """Bring all rows into memory that can be written and grow."""

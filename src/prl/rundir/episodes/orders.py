@@ -1,7 +1,8 @@
 """Rows of a table in the order of a column, kept from one page to the next.
 
-Rows that came since are merged into the order that is there. Ties stand in the order of arrival in the stream, rows of
-which the value is unknown always last.
+Rows that came since are merged into the order that is there. Ties stand in the order of the stream, rows of which the
+value is unknown always last. Groups and tasks stand in the order of their first episodes: their names are too many to
+be sorted at each look, and say nothing.
 """
 
 from dataclasses import dataclass
@@ -9,12 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from prl.rundir.episodes.columns import Array, known
-from prl.rundir.episodes.store import DTYPES, SHIPPED, STEPS, TEXTS, VALUE_TEXTS, EpisodeColumns
+from prl.rundir.episodes.store import DTYPES, SHIPPED, STEPS, VALUE_TEXTS, EpisodeColumns
 
 SORTABLE = tuple(name for name in DTYPES if name not in ("at", "place", "key", "has_values"))
 """Columns that rows can be sorted by."""
+_BY_TEXT = ("kind", "env", "stop_condition", "agents")
 _CHANGING = frozenset((*SHIPPED, *STEPS, *VALUE_TEXTS))
-"""Columns whose earlier rows change, and texts, whose ranks do."""
+"""Columns whose earlier rows change."""
 _KEPT = 4
 
 
@@ -44,7 +46,7 @@ class Orders:
         present = self._kept.pop(column, None)
         if present is None or present.count > len(store) or (column in _CHANGING and present.changes != changes):
             present = None
-        if column in TEXTS or column in VALUE_TEXTS:
+        if column in _BY_TEXT:
             if present is None or present.count != len(store):
                 present = _sorted(_ranks(store, column), 0)
         elif present is None:

@@ -76,6 +76,8 @@ class Stream:
 
     def open(self, number: int) -> BinaryIO:
         """A file's uncompressed bytes. Raises OSError."""
+        if not self.inside(self.directory):
+            raise FileNotFoundError(errno.ENOENT, "no stream in this run", str(self.directory))
         return open_chunk(self.directory, number)
 
     def last_write(self, number: int) -> float | None:
@@ -172,6 +174,8 @@ class Stream:
         return sum(_size(path) for path in self._paths(number))
 
     def _lines(self, chunk: int, offset: int, damage: jsonl.Damage | None) -> Iterator[tuple[int, int, bytes, bool]]:
+        if not self.inside(self.directory):
+            return iter(())
         return iter_lines(self.directory, chunk=chunk, offset=offset, damage=damage)
 
     def _paths(self, number: int) -> list[Path]:

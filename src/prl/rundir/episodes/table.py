@@ -34,7 +34,8 @@ _CACHE = "episodes-1"
 _SAVE_BYTES = 4 * 1024 * 1024
 _SAVE_SHARE = 20
 _SAVE_SECONDS = 20.0
-_HELD_BYTES = 48 * 1024 * 1024
+_HELD_BYTES, _HELD_READ = 48 * 1024 * 1024, 64 * 1024 * 1024
+"""Bytes that are held in memory, and bytes read since the cache was written, before it is written within a reading."""
 
 Progress = Callable[[int, int], None]
 """Called with bytes read so far and bytes to be read."""
@@ -83,8 +84,10 @@ class EpisodeTable:
 
     @property
     def remarks(self) -> list[str]:
-        """What is wrong with the run's derived files and was made good, for a person."""
-        return list(self._reader.remarks)
+        """What is wrong with the run's derived files and was made good, and what is left out, for a person."""
+        left_out = self._store.points.left_out
+        more = [f"{left_out} values are left out: too many names"] if left_out else []
+        return [*self._reader.remarks, *more]
 
     @property
     def repeated(self) -> int:
@@ -103,9 +106,8 @@ class EpisodeTable:
 
         def read(size: int) -> bool:
             more = budget.read(size)
-            if self._store.own_bytes > _HELD_BYTES and more:
-                # Enough is held in memory: stop, put it into the cache, go on.
-                budget.paused = True
+            if more and budget.untaken > _HELD_READ and self._store.own_bytes > _HELD_BYTES:
+                budget.paused = True  # to put into the cache what is held in memory, and go on
                 return False
             return more
 
@@ -114,11 +116,8 @@ class EpisodeTable:
             self._reader.read(read)
             reached = self._reader.at_end and not self._was_at_end
             self._was_at_end |= reached
-            self._save(budget, force=budget.paused or (reached and self._bytes_read - self._bytes_saved > _SAVE_BYTES))
+            self._save(budget, force=budget.paused, at_once=reached)
             if not budget.paused:
-                break
-            if self._store.own_bytes > _HELD_BYTES:  # there is no cache to put it into
-                self._reader.read(budget.read)
                 break
         return self.version != before
 
@@ -129,7 +128,7 @@ class EpisodeTable:
         """
         budget = _Budget(max_bytes, progress, self._reader.stream.total_bytes() if progress else 0)
         done = self._reader.make_values(budget.read)
-        self._save(budget, force=budget.done > _SAVE_BYTES)
+        self._save(budget, at_once=True)
         return done
 
     def page(
@@ -284,12 +283,16 @@ class EpisodeTable:
         self._bytes_saved = self._bytes_read = int(cached.meta.get("bytes", 0))
         return reader
 
-    def _save(self, budget: "_Budget", *, force: bool) -> None:
-        """Put the columns into the cache when that saves more than it costs, and use them from there."""
+    def _save(self, budget: "_Budget", *, force: bool = False, at_once: bool = False) -> None:
+        """Put the columns into the cache when that saves more than it costs, and use them from there.
+
+        ``at_once``: a long reading is over. Else a growing run is saved now and then.
+        """
         self._bytes_read += budget.take()
         fresh = self._bytes_read - self._bytes_saved
-        due = fresh > max(_SAVE_BYTES, self._bytes_read // _SAVE_SHARE)
-        if self._cache is None or not (force or (due and time.monotonic() - self._saved_at > _SAVE_SECONDS)):
+        due = fresh > (_SAVE_BYTES if at_once else max(_SAVE_BYTES, self._bytes_read // _SAVE_SHARE))
+        waited = at_once or time.monotonic() - self._saved_at > _SAVE_SECONDS
+        if self._cache is None or not (force or (due and waited)):
             return
         reader, store = self._reader, self._store
         meta = {**reader.state(), "repeated": store.repeated, "high": store.high, "bytes": self._bytes_read}
@@ -328,6 +331,10 @@ class _Budget:
         if self._progress is not None:
             self._progress(self.done, max(self._total, self.done))
         return self._max_bytes is None or self.done < self._max_bytes
+
+    @property
+    def untaken(self) -> int:
+        return self.done - self._taken
 
     def take(self) -> int:
         """Bytes read since this was last asked."""
