@@ -2,7 +2,7 @@
 
     python benchmarks/rundir.py [--dir DIR] [--small] [--json FILE] [--only CASE ...] [--repeat 5]
 
-Runs are generated below ``--dir`` (10 GB; kept, and used again) and read there with a warm page cache. Each case is a
+Runs are generated below ``--dir`` (18 GB; kept, and used again) and read there with a warm page cache. Each case is a
 process of its own with a cache directory of its own, so that what is called cold is; a case named ``... again`` finds
 the cache that the one before left. Of what is measured the median of ``--repeat`` processes is told. Prints one table:
 what, at which size, measured, target, whether it holds.
@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,10 +26,8 @@ from statistics import median
 from typing import Any
 
 from rundir_data import SMALL, Data, Sizes, prepare
+from rundir_table import Found, print_table, rows
 from rundir_write import measure as measure_writing
-
-Found = dict[str, float]
-"""Measured values by the name of their row."""
 
 PAGE = 128
 POINTS = 1000
@@ -41,67 +39,6 @@ RARE = "quizzical zebra"
 """Stands in no text, so everything is searched."""
 OPEN: list[object] = []
 """What a process has opened: it keeps it, as a server does, so that memory counts."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table."""
-
-    what: str
-    at: str
-    unit: str
-    """``ms``, ``s``, ``MB`` and ``share``: less is better. ``MB/s``: more is."""
-    target: float | None
-    """None: told for information."""
-
-    def holds(self, value: float) -> bool | None:
-        if self.target is None:
-            return None
-        return value >= self.target if self.unit == "MB/s" else value <= self.target
-
-
-def rows(sizes: Sizes) -> dict[str, Row]:
-    """The table's lines by the name under which cases measure them."""
-    runs = f"{sizes.runs:,} runs"
-    metrics = f"{sizes.metric_rows:,} rows x {sizes.metric_keys} keys"
-    sparse = f"{sizes.metric_rows:,} rows, {sizes.sparse_keys:,} sparse keys"
-    episodes, many = f"{sizes.episodes:,} episodes", f"{sizes.many_episodes:,} episodes"
-    table = {
-        "list.cold": Row("list of runs, cold", runs, "ms", 1000),
-        "list.warm": Row("list of runs, warm", runs, "ms", 20),
-        "list.again": Row("list of runs, after a restart", runs, "ms", None),
-        "metrics.newest": Row("30 series at 1,000 points: newest 2,000 rows", metrics, "ms", 300),
-        "metrics.cold": Row("30 series: complete, cold", metrics, "s", 4),
-        "metrics.warm": Row("30 series: then", metrics, "ms", 50),
-        "metrics.again": Row("30 series: after a restart", metrics, "ms", 300),
-        "metrics.tail": Row("tail since a cursor", metrics, "ms", 5),
-        "sparse.cold": Row("30 series: complete, cold", sparse, "s", 4),
-        "sparse.again": Row("30 series: after a restart", sparse, "ms", 300),
-    }
-    for name, at, target in (("page", episodes, 10), ("million", many, 60)):
-        table |= {
-            f"{name}.time": Row("page of 128, by time", at, "ms", target),
-            f"{name}.reward": Row("page of 128, by reward", at, "ms", target),
-            f"{name}.filtered": Row("page of 128, filtered", at, "ms", target),
-            f"{name}.cold": Row("table read, cold", at, "s", None),
-            f"{name}.again": Row("table read, after a restart", at, "ms", None),
-        }
-    return table | {
-        "open.first": Row("first open of an episode with annotations", episodes, "ms", 100),
-        "open.others": Row("then others", episodes, "ms", 15),
-        "series.first": Row("values of all episodes of an evaluation", f"{sizes.evaluated:,} episodes", "ms", 100),
-        "search.plain": Row("text search", f"{sizes.episodes:,} episodes", "MB/s", 300),
-        "search.plain.first": Row("text search, first hits", f"{sizes.episodes:,} episodes", "ms", 1000),
-        "search.sealed": Row("text search, compressed", f"{sizes.sealed:,} episodes", "MB/s", 300),
-        "search.sealed.first": Row("text search, compressed, first hits", f"{sizes.sealed:,} episodes", "ms", 1000),
-        "log.all": Row("log search, whole file", f"{sizes.log_bytes / 1e9:g} GB", "MB/s", 500),
-        "log.first": Row("log search, first hits", f"{sizes.log_bytes / 1e9:g} GB", "ms", 500),
-        "memory": Row("anonymous memory at most", "all of the above in one process", "MB", 300),
-        "write.append": Row("records of 90 kB with rows, encoded before", f"{sizes.written_megabytes} MB", "MB/s", 200),
-        "write.whole": Row("the same with encoding", f"{sizes.written_megabytes} MB", "MB/s", None),
-        "write.seal": Row("sealing", f"{sizes.written_megabytes} MB", "MB/s", 100),
-        "write.slower": Row("a writer beside sealing is slower by", f"{sizes.written_megabytes} MB", "share", 0.1),
-    }
 
 
 # ---- cases: each runs in a process of its own
@@ -271,27 +208,42 @@ def everything(data: Data) -> Found:
     with anonymous_memory() as peak:
         for name, case in CASES.items():
             if name != "memory" and not name.endswith(" again"):
-                case(data)
+                case.measure(data)
     return {"memory": peak[0] / 1e6}
 
 
-CASES: dict[str, Callable[[Data], Found]] = {
-    "list": list_runs,
-    "list again": list_again,
-    "metrics": metrics_cold,
-    "metrics again": metrics_again,
-    "sparse": sparse_cold,
-    "sparse again": sparse_again,
-    "page": lambda data: pages("page", data.traces("episodes")),
-    "page again": lambda data: pages_again("page", data.traces("episodes")),
-    "million": lambda data: pages("million", data.traces("million")),
-    "million again": lambda data: pages_again("million", data.traces("million")),
-    "open": open_episodes,
-    "series": evaluation_series,
-    "search": lambda data: search_records(data, "search.plain", "episodes"),
-    "search sealed": lambda data: search_records(data, "search.sealed", "sealed"),
-    "log": search_log,
-    "memory": everything,
+@dataclass(frozen=True)
+class Case:
+    """What is measured in one process, and what the page cache is to hold then."""
+
+    measure: Callable[[Data], Found]
+    files: tuple[str, ...]
+    """Patterns below the data's directory."""
+
+
+_TRACES = "monitors/file/traces"
+_ROWS = (f"episodes/{_TRACES}/*.jsonl", f"episodes/{_TRACES}/annotations/*.jsonl")
+_MANY_ROWS = (f"million/{_TRACES}/*.jsonl",)
+
+CASES: dict[str, Case] = {
+    "list": Case(list_runs, ("runs/**/*",)),
+    "list again": Case(list_again, ("runs/**/*",)),
+    "metrics": Case(metrics_cold, ("metrics/*",)),
+    "metrics again": Case(metrics_again, ("metrics/*",)),
+    "sparse": Case(sparse_cold, ("sparse/*",)),
+    "sparse again": Case(sparse_again, ("sparse/*",)),
+    "page": Case(lambda data: pages("page", data.traces("episodes")), _ROWS),
+    "page again": Case(lambda data: pages_again("page", data.traces("episodes")), _ROWS),
+    "million": Case(lambda data: pages("million", data.traces("million")), _MANY_ROWS),
+    "million again": Case(lambda data: pages_again("million", data.traces("million")), _MANY_ROWS),
+    "open": Case(open_episodes, (f"episodes/{_TRACES}/**/*",)),
+    "series": Case(evaluation_series, (f"evaluation/{_TRACES}/**/*",)),
+    "search": Case(lambda data: search_records(data, "search.plain", "episodes"), (f"episodes/{_TRACES}/stream/*",)),
+    "search sealed": Case(
+        lambda data: search_records(data, "search.sealed", "sealed"), (f"sealed/{_TRACES}/stream/*",)
+    ),
+    "log": Case(search_log, ("log/*",)),
+    "memory": Case(everything, ()),
 }
 
 
@@ -363,6 +315,7 @@ def run_cases(names: list[str], data: Data, repeat: int) -> Found:
                 if not name.endswith(" again"):
                     shutil.rmtree(cache, ignore_errors=True)
                 print(f"measuring {name}", file=sys.stderr, flush=True)
+                warm_up(data.root, CASES[name].files)
                 for row, value in run_case(name, data, cache).items():
                     values.setdefault(row, []).append(value)
         finally:
@@ -370,11 +323,11 @@ def run_cases(names: list[str], data: Data, repeat: int) -> Found:
     return {row: median(found) for row, found in values.items()}
 
 
-def warm_up(data: Data) -> None:
-    """Have the page cache hold everything."""
-    for path in data.root.rglob("*"):
+def warm_up(root: Path, patterns: Iterable[str]) -> None:
+    """Have the page cache hold these files."""
+    for path in (path for pattern in patterns for path in root.glob(pattern)):
         with suppress(OSError), path.open("rb") as file:
-            while file.read(1 << 22):
+            while file.read(1 << 20):
                 pass
 
 
@@ -388,20 +341,6 @@ def write(directory: Path, megabytes: int) -> Found:
     }
 
 
-def print_table(found: Found, table: dict[str, Row]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    shown = Table("what", "at", "measured", "target", "holds")
-    for name, row in table.items():
-        if name in found:
-            holds = row.holds(found[name])
-            target = "" if row.target is None else f"{row.target:g} {row.unit}"
-            word = "" if holds is None else "yes" if holds else "NO"
-            shown.add_row(row.what, row.at, f"{found[name]:.4g} {row.unit}", target, word)
-    Console(width=140).print(shown)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dir", type=Path, default=Path(tempfile.gettempdir()) / "rundirbench")
@@ -412,12 +351,12 @@ def main() -> None:
     parser.add_argument("--case", choices=CASES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.case is not None:
-        print(json.dumps(CASES[options.case](Data(options.dir))))
+        print(json.dumps(CASES[options.case].measure(Data(options.dir))))
         return
     sizes = SMALL if options.small else Sizes()
     data = prepare(options.dir / "small" if options.small else options.dir / "full", sizes)
-    warm_up(data)
-    names = [name for name in CASES if options.only is None or name in options.only]
+    # What is measured again needs the first time.
+    names = [name for name in CASES if options.only is None or {name, f"{name} again"} & set(options.only)]
     found = run_cases(names, data, 1 if options.small else options.repeat)
     if options.only is None or "write" in options.only:
         with tempfile.TemporaryDirectory(dir=options.dir) as directory:
