@@ -13,6 +13,8 @@ from prl.rundir.metrics.rows import NO_STEP, STANDING
 
 Axis = Literal["step", "time"]
 
+_AXES: tuple[Axis, Axis] = ("step", "time")
+
 
 @dataclass(frozen=True)
 class Window:
@@ -139,14 +141,18 @@ def _find(columns: Columns, series: int) -> _Found:
 def _standing(columns: Columns, found: _Found) -> tuple[_Found, _Found]:
     """The points that stand: those with a step by step, then those without in file order."""
     steps = columns.rows.steps[found.rows]
-    stands = columns.rows.until[found.rows] == STANDING
-    stepped, timed = found[stands & (steps != NO_STEP)], found[steps == NO_STEP]
-    steps = columns.rows.steps[stepped.rows]
+    timed = steps == NO_STEP
+    stepped = ~timed
+    if columns.turns:
+        stepped &= columns.rows.until[found.rows] == STANDING
+    rest = found[timed]
+    if not stepped.all():
+        steps, found = steps[stepped], found[stepped]
     if (steps[1:] > steps[:-1]).all():
-        return stepped, timed
+        return found, rest
     order = np.argsort(steps, kind="stable")
     replaced = np.append(steps[order][1:] == steps[order][:-1], np.zeros(min(len(steps), 1), np.bool_))
-    return stepped[order[~replaced]], timed
+    return found[order[~replaced]], rest
 
 
 def _given_up(columns: Columns, found: _Found) -> NDArray[np.int64]:
@@ -181,17 +187,23 @@ def _point(columns: Columns, row: int, value: float) -> Point:
 
 def _data(columns: Columns, found: _Found, window: Window) -> SeriesData:
     """Those of the points, which are in the order of the axis, that are in the window."""
-    numbers = columns.rows.steps[found.rows]
-    steps = np.where(numbers == NO_STEP, np.nan, numbers)
-    times = columns.rows.times[found.rows]
-    x = steps if window.axis == "step" else times
-    chosen = np.ones(len(x), np.bool_)
-    if window.start is not None:
-        chosen &= x >= window.start
-    if window.end is not None:
-        chosen &= x <= window.end
-    index = np.flatnonzero(chosen)
-    total = len(index)
+    if window.start is not None or window.end is not None:
+        x = _axis(columns, found.rows, window.axis)
+        chosen = np.ones(len(x), np.bool_)
+        if window.start is not None:
+            chosen &= x >= window.start
+        if window.end is not None:
+            chosen &= x <= window.end
+        found = found[chosen]
+    total = len(found.rows)
     if window.points is not None:
-        index = index[decimate(found.values[index], window.points)]
-    return SeriesData(window.axis, x[index], found.values[index], steps[index], times[index], total)
+        found = found[decimate(found.values, window.points)]
+    steps, times = (_axis(columns, found.rows, axis) for axis in _AXES)
+    return SeriesData(window.axis, steps if window.axis == "step" else times, found.values, steps, times, total)
+
+
+def _axis(columns: Columns, rows: NDArray[np.int32], axis: Axis) -> NDArray[np.float64]:
+    if axis == "time":
+        return columns.rows.times[rows]
+    steps = columns.rows.steps[rows]
+    return np.where(steps == NO_STEP, np.nan, steps)

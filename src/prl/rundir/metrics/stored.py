@@ -70,7 +70,7 @@ def _columns(found: cache.Cached) -> Columns:
     _require(family.min(initial=0) >= 0 and family.max(initial=0) <= len(names))
     segments = []
     for number, (first, last) in enumerate(meta["segments"]):
-        parts = [arrays[f"{number} {name}"] for name in _PARTS]
+        parts = [np.asarray(arrays[f"{number} {name}"]) for name in _PARTS]  # views that cost less to slice
         _require(all(part.dtype == dtype for part, dtype in zip(parts, _PARTS.values(), strict=True)))
         segment = Segment(parts[0], parts[1], parts[2], parts[3], int(first), int(last))
         _require(_is_whole(segment, len(names), rows.count))
