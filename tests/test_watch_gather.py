@@ -47,7 +47,7 @@ def test_bounds_come_from_the_configuration(tmp_path: Path) -> None:
     done = tmp_path / "elsewhere/checkpoints/step_4"
     for mark in ("trainer/.metadata", "orchestrator/progress.pt"):
         (done / mark).parent.mkdir(parents=True)
-        (done / mark).touch()
+        (done / mark).write_bytes(b"x")
     (tmp_path / "elsewhere/checkpoints/step_5/orchestrator").mkdir(parents=True)
     facts = gather(run.root, T0)
     known = facts.run
@@ -61,7 +61,7 @@ def test_a_supervised_run_may_keep_its_checkpoints_elsewhere(tmp_path: Path) -> 
     run.write_status(kind="sft")
     run.write_resolved(sft={"ckpt": {"output_dir": str(tmp_path / "elsewhere")}})
     (tmp_path / "elsewhere/checkpoints/step_4/trainer").mkdir(parents=True)
-    (tmp_path / "elsewhere/checkpoints/step_4/trainer/.metadata").touch()
+    (tmp_path / "elsewhere/checkpoints/step_4/trainer/.metadata").write_bytes(b"x")
     assert gather(run.root, T0).checkpoints.complete == [4]
 
 

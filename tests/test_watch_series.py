@@ -50,7 +50,11 @@ def test_time_keyed_rows_and_evaluations_are_no_steps(tmp_path: Path) -> None:
     run.metrics("orch", 20, T0 + 2, **{"eval/gsm/effective/agent/avg@4": 0.5})
     found = read_metrics_end(run.layout.metrics, "m", 0.0)
     assert (found.orchestrator.value, found.trainer.value) == (7, None)
-    assert [one.key for one in found.series] == ["eval/gsm/effective/agent/avg@4", "time/step"]
+    assert [one.key for one in found.series] == [
+        "dispatcher/inflight/train",
+        "eval/gsm/effective/agent/avg@4",
+        "time/step",
+    ]
 
 
 def test_a_step_that_is_not_all_written_is_not_missing_a_value(tmp_path: Path) -> None:

@@ -1,88 +1,108 @@
-"""Facts about a run, gathered from its directory and from the process table of this host. Reads only.
+"""Facts about a run, gathered from its directory, the process table of this host, its engines and SLURM. Reads only.
 
 Every reader is bounded, so that a run of any size costs about the same, and none raises on what files hold: what could
-not be read is said in ``Facts.unknown``.
+not be read is said in ``Facts.unknown``. Engines are asked at the run's own addresses, SLURM where something points to
+it; both can be left out.
 """
 
-import json
 import os
 import shutil
 import socket
 import time
-from itertools import pairwise
+from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
-from typing import Any
 
-from prl.rundir.broadcasts import list_broadcasts
-from prl.rundir.checkpoints import HALVES, TRAINER, complete_steps
-from prl.rundir.configs import source_name
-from prl.rundir.layout import RunLayout, step_number
+from prl.rundir.checkpoint_states import read_checkpoints
+from prl.rundir.configs import AttemptConfigs, read_configs
+from prl.rundir.jobs import RunJobs, read_jobs
+from prl.rundir.layout import RunLayout
 from prl.rundir.locate import RunFiles, has_logs, list_attempts, locate
-from prl.rundir.regular import read_regular
 from prl.rundir.status import STOPPED, LauncherStatus, StatusError, load_status
-from prl.rundir.tree import as_object
+from prl.watch import disk, proctable
 from prl.watch.blame import tell_echoes
-from prl.watch.facts import (
-    Broadcast,
-    Checkpoints,
-    Clock,
-    Disk,
-    EnvServer,
-    Facts,
-    Launcher,
-    Process,
-    Progress,
-    RunIdentity,
-)
+from prl.watch.clocks import newest_broadcast, progress_facts
+from prl.watch.engines import Address, addresses, recorded, scrape
+from prl.watch.facts import ALIVE, GONE, UNKNOWN, Facts, Launcher, Process, ProcessSearch
+from prl.watch.identity import environment_servers, identity_facts, unread_documents
+from prl.watch.launches import launch_facts
 from prl.watch.lines import Lines, read_lines
-from prl.watch.processes import launcher_facts, process_facts
-from prl.watch.series import Metrics, episodes_clock, read_metrics_end
+from prl.watch.memory import memory_facts
+from prl.watch.process_search import find_processes, search_result
+from prl.watch.processes import ENDED, launcher_facts, process_facts
+from prl.watch.series import Metrics, read_metrics_end
+from prl.watch.surroundings import Engine, Memory, SlurmJob
 
-_KINDS = (("sft.json", "sft"), ("orchestrator.json", "rl"), ("trainer.json", "rl"), ("eval.json", "eval"))
-_DOCUMENTS = ("rl", "orchestrator", "trainer", "sft", "eval")
-_MAX_CONFIG = 4 * 1024**2
 
+def gather(run_dir: Path, now: float | None = None, *, ask_engines: bool = True, ask_slurm: bool = True) -> Facts:
+    """The facts about the newest attempt of a run, as of ``now`` (Unix seconds; default: this moment).
 
-def gather(run_dir: Path, now: float | None = None) -> Facts:
-    """The facts about the newest attempt of a run, as of ``now`` (Unix seconds; default: this moment)."""
+    ``ask_engines`` and ``ask_slurm``: whether to go beyond the directory and the process table; without them engines
+    are as the run recorded them and jobs as the run directory names them.
+    """
     moment = time.time() if now is None else now
     root = run_dir.resolve()
     status, broken = _launcher_status(root)
     status, attempt = _current_attempt(root, status)
     files = locate(root, attempt)
-    launcher = launcher_facts(status, moment) if status is not None else None
-    processes = process_facts(status, launcher, moment) if status is not None and launcher is not None else []
     lines = read_lines(files)
+    configs = read_configs(root, files.attempt)
     started = _attempt_started(files, status, lines)
     since = started - 1 if started is not None and len(files.attempts) > 1 else 0.0
-    metrics = Metrics()
-    if files.metrics is not None:
-        metrics = read_metrics_end(files.metrics, files.metrics.relative_to(root).as_posix(), since)
-    run = _identity(root, files, status, lines)
+    metrics = _metrics(files, since)
+    people = _processes(files, status, moment)
+    checkpoints = read_checkpoints(root, configs.documents, moment)
+    in_short, checkpoint_states = disk.checkpoint_facts(root, checkpoints)
+    jobs = _jobs(files, people, lines, moment, ask=ask_slurm)
+    launch = launch_facts(files, configs, status.ports if status is not None else {}, jobs.recorded.script)
+    asked = _ask_engines(configs, status, people, jobs.values) if ask_engines else []
+    engines = _engines(asked, metrics, lines, moment)
     return Facts(
         as_of=moment,
-        host=socket.gethostname(),
-        run=run,
+        host=people.host,
+        run=identity_facts(files, configs, status, lines),
         attempt=files.attempt,
         attempts=list(files.attempts),
         attempt_started=started,
         configured=files.resolved is not None,
-        launched=bool(files.logs) or launcher is not None,
-        env_servers=_env_servers(files),
-        launcher=launcher,
-        processes=processes,
-        progress=_progress(root, metrics, lines, launcher, since),
+        launched=bool(files.logs) or people.launcher is not None or bool(people.processes),
+        env_servers=environment_servers(files),
+        launcher=people.launcher,
+        processes=people.processes,
+        search=people.search,
+        hosts=_hosts(people, launch.host if launch is not None else None, jobs.facts),
+        progress=progress_facts(
+            root,
+            metrics,
+            lines,
+            people.launcher,
+            checkpoint=disk.checkpoint_clock(root, checkpoints),
+            since=since,
+        ),
+        pipeline=lines.pipeline,
         marks=lines.marks,
-        broadcast=_newest_broadcast(root),
+        broadcast=newest_broadcast(root),
         series=metrics.series,
         nonfinite=[*metrics.nonfinite, *lines.nonfinite],
         logs=lines.logs,
-        errors=tell_echoes(lines.errors, processes, _teardown(launcher, lines)),
-        checkpoints=_checkpoints(root, files, run.kind),
-        disk=_disk(root),
-        unknown=[*_unknown(files, launcher, processes, lines, broken), *_unread(files), *metrics.unknown],
+        errors=tell_echoes(lines.errors, people.processes, _teardown(people.launcher, lines)),
+        checkpoints=in_short,
+        checkpoint_states=checkpoint_states,
+        disk=disk.disk_facts(root, metrics, checkpoints),
+        launch=launch,
+        jobs=jobs.facts,
+        engines=engines,
+        memory=_memory(people),
+        incidents=lines.incidents,
+        unknown=[
+            *_unknown(files, people, lines, broken),
+            *unread_documents(files, configs),
+            *metrics.unknown,
+            *jobs.unknown,
+        ],
     )
+
+
+# ---- which attempt, and when it began
 
 
 def _launcher_status(root: Path) -> tuple[LauncherStatus | None, str | None]:
@@ -128,156 +148,122 @@ def _teardown(launcher: Launcher | None, lines: Lines) -> float | None:
     return lines.teardown - 1 if launcher is not None and launcher.phase == STOPPED else lines.teardown
 
 
-# ---- what was configured
+def _metrics(files: RunFiles, since: float) -> Metrics:
+    if files.metrics is None:
+        return Metrics()
+    return read_metrics_end(files.metrics, files.metrics.relative_to(files.root).as_posix(), since)
 
 
-def _identity(root: Path, files: RunFiles, status: LauncherStatus | None, lines: Lines) -> RunIdentity:
-    documents = {name: _json(files.resolved / f"{name}.json") for name in _DOCUMENTS} if files.resolved else {}
-    shared, trainer = documents.get("rl", {}), documents.get("trainer", {})
-    orchestrator = documents.get("orchestrator", {}) or as_object(shared.get("orchestrator"))
-    everything = [shared, orchestrator, trainer, documents.get("sft", {}), documents.get("eval", {})]
-    sources = as_object(orchestrator.get("train")).get("source") or orchestrator.get("env")
-    client = as_object(as_object(orchestrator.get("model")).get("client"))
-    kind = next((kind for name, kind in _KINDS if files.resolved and (files.resolved / name).is_file()), "other")
-    return RunIdentity(
-        name=status.run_name if status is not None and status.run_name else root.name,
-        dir=str(root),
-        kind=status.kind if status is not None else kind,
-        layout=files.layout,
-        source=files.resolved.relative_to(root).as_posix() if files.resolved else None,
-        max_steps=_first_int(*(document.get("max_steps") for document in everything), status and status.max_steps),
-        model=_model_name(everything),
-        envs=[name for source in sources if (name := source_name(source))] if isinstance(sources, list) else [],
-        env_startup_timeout=_seconds(orchestrator.get("env_startup_timeout"), 600.0),
-        inference_ready_timeout=_seconds(client.get("wait_for_ready_timeout"), 3600.0),
-        sync_timeout=_seconds(orchestrator.get("trainer_ready_timeout"), 1200.0),
-        batch_timeout=_seconds(trainer.get("batch_timeout"), 3600.0),
-        resume_step=_resume_step(lines, everything),
-    )
+# ---- who lives
 
 
-def _model_name(documents: list[dict[str, Any]]) -> str | None:
-    names = (as_object(document.get("model")).get("name") for document in documents)
-    return next((name for name in names if isinstance(name, str)), None)
+@dataclass(frozen=True)
+class _People:
+    """The launcher and the components, and what lives of them on this host."""
+
+    host: str
+    launcher: Launcher | None
+    processes: list[Process]
+    search: ProcessSearch | None
+
+    @property
+    def here(self) -> list[int]:
+        """Pids of what lives on this host, the launcher's first."""
+        launcher = self.launcher
+        first = [launcher.pid] if launcher and launcher.state == ALIVE and launcher.host == self.host else []
+        return first + [one.pid for one in self.processes if one.state == ALIVE and one.host == self.host]
+
+    @property
+    def ended(self) -> bool:
+        return self.launcher is not None and self.launcher.phase in ENDED
 
 
-def _resume_step(lines: Lines, documents: list[dict[str, Any]]) -> int | None:
-    said = next((mark for mark in lines.marks if mark.kind == "resume"), None)
-    if said is not None:
-        return int(said.text.split("step ", 1)[1].split()[0].strip(",.:;"))
-    return _first_int(*(as_object(document.get("resume")).get("step") for document in documents))
+def _processes(files: RunFiles, status: LauncherStatus | None, now: float) -> _People:
+    table = proctable.read_table()
+    launcher = launcher_facts(status, table, now) if status is not None else None
+    known = process_facts(status, launcher, table, now) if status is not None and launcher is not None else []
+    host = socket.gethostname()
+    taken = [process.pid for process in known if process.host == host and process.state == ALIVE]
+    taken += [launcher.pid] if launcher is not None and launcher.host == host and launcher.state == ALIVE else []
+    found = find_processes(files, table, taken, now)
+    search = search_result(files, found) if launcher is None else None
+    return _People(host, launcher, [*known, *found], search)
 
 
-def _env_servers(files: RunFiles) -> list[EnvServer]:
-    servers = []
-    for path in sorted(files.resolved.glob("envs/*/*.json")) if files.resolved else ():
-        address = path.with_suffix(".address")
-        try:
-            ready = address.stat().st_mtime
-        except OSError:
-            ready = None
-        servers.append(EnvServer(path.stem, ready, address.relative_to(files.root).as_posix()))
-    return servers
+def _memory(people: _People) -> Memory | None:
+    return memory_facts(people.here[0]) if people.here else None
 
 
-# ---- how far it is
+def _hosts(people: _People, launch_host: str | None, jobs: list[SlurmJob]) -> list[str]:
+    told = [people.launcher.host] if people.launcher is not None else []
+    told += [process.host for process in people.processes]
+    told += [launch_host] if launch_host is not None else []
+    told += [node.name for job in jobs[-1:] for node in job.nodes]
+    return list(dict.fromkeys(told))
 
 
-def _progress(root: Path, metrics: Metrics, lines: Lines, launcher: Launcher | None, since: float) -> Progress:
-    said = (
-        Clock(launcher.step, None, launcher.source) if launcher is not None and launcher.step is not None else Clock()
-    )
-    return Progress(
-        trainer=_newer(metrics.trainer, _line_clock(lines, "trainer"), said),
-        orchestrator=_newer(metrics.orchestrator, _line_clock(lines, "orchestrator")),
-        policy=metrics.policy,
-        episodes=episodes_clock(RunLayout(root).traces, "monitors/file/traces/stream.index.jsonl", since),
-        median_step=metrics.median_step if metrics.median_step is not None else _line_interval(lines),
-    )
+# ---- what it lives in
 
 
-def _newer(*clocks: Clock) -> Clock:
-    """The clock that advanced last. Metrics and step lines say the same, but either may be off or behind."""
-    return max(clocks, key=lambda clock: (clock.value is not None, clock.time or 0.0))
+@dataclass(frozen=True)
+class _Jobs:
+    recorded: RunJobs
+    facts: list[SlurmJob] = field(default_factory=list)
+    values: dict[str, str] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
 
 
-def _line_clock(lines: Lines, worker: str) -> Clock:
-    steps = lines.steps.get(worker)
-    if not steps:
-        return Clock()
-    source = next((mark.file for mark in lines.marks if mark.kind == f"{worker}_step"), None)
-    return Clock(steps[-1][0], steps[-1][1], source)
+def _jobs(files: RunFiles, people: _People, lines: Lines, now: float, *, ask: bool) -> _Jobs:
+    """The run's jobs. SLURM's part of the program is loaded only where something points to it."""
+    recorded = read_jobs(files.root)
+    environments = [_slurm_environment(pid) for pid in people.here[:2]]
+    # Where a launcher speaks, the run is where it is. Where none does, it may wait in the queue or run on other hosts.
+    nobody = people.launcher is None and not people.here and all(mark.kind != "trainer_done" for mark in lines.marks)
+    search = ask and nobody and shutil.which("squeue") is not None
+    if not recorded.jobs and not any(environments) and not search:
+        return _Jobs(recorded)
+    from prl.slurm.commands import run
+    from prl.watch.jobs import Traces, job_facts
+
+    traces = Traces(recorded, environments, files.root.name, ask_queue=search)
+    found = job_facts(files, traces, now, run if ask else None)
+    return _Jobs(recorded, found.jobs, found.log.values, found.unknown)
 
 
-def _line_interval(lines: Lines) -> float | None:
-    """Median seconds between two step lines, the slower worker's. Lines carry whole seconds only."""
-    medians = []
-    for steps in lines.steps.values():
-        gaps = [later[1] - earlier[1] for earlier, later in pairwise(steps) if later[0] == earlier[0] + 1]
-        medians += [median(gaps)] if gaps else []
-    return max(medians, default=None)
+def _slurm_environment(pid: int) -> dict[str, str]:
+    return {name: value for name, value in proctable.environment(pid).items() if name.startswith("SLURM_")}
 
 
-def _newest_broadcast(root: Path) -> Broadcast | None:
-    states = list_broadcasts(RunLayout(root).broadcasts)
-    if not states:
-        return None
-    last = states[-1]
-    source = last.path.relative_to(root).as_posix()
-    return Broadcast(last.version, last.sender_ready, last.receiver_ready, last.started, last.finished, source)
+def _ask_engines(
+    configs: AttemptConfigs, status: LauncherStatus | None, people: _People, job_values: dict[str, str]
+) -> list[Address]:
+    """The addresses that may be asked: a loopback address is the run's only where the run's processes live."""
+    if people.ended or (people.launcher is not None and people.launcher.state == GONE and not people.here):
+        return []
+    found = addresses(configs.documents, status.ports if status is not None else {}, job_values)
+    return [address for address in found if people.here or not address.loopback]
 
 
-def _checkpoints(root: Path, files: RunFiles, kind: str) -> Checkpoints:
-    directory = RunLayout(root).checkpoints
-    if files.resolved is not None:
-        resolved = _json(files.resolved / ("sft.json" if kind == "sft" else "trainer.json"))
-        configured = as_object(resolved.get("ckpt")).get("output_dir")
-        if isinstance(configured, str):
-            directory = Path(configured) / "checkpoints"
-    complete = complete_steps(directory, (TRAINER,) if kind == "sft" else HALVES)
-    try:
-        entries = list(directory.iterdir())
-    except OSError:
-        entries = []
-    unfinished = [path for path in entries if path.suffix == ".tmp" and path.stem.startswith("step_")]
-    return Checkpoints(
-        complete=complete,
-        half=sorted(step for path in entries if (step := step_number(path)) is not None and step not in complete),
-        unfinished=sorted(path.name for path in unfinished),
-        changed=max((_changed(path) for path in unfinished), default=None),
-        source=directory.relative_to(root).as_posix() if directory.is_relative_to(root) else str(directory),
-    )
+def _engines(asked: list[Address], metrics: Metrics, lines: Lines, now: float) -> list[Engine]:
+    answered = scrape(asked, now) if asked else []
+    if any(engine.state == ALIVE for engine in answered):
+        return answered
+    return [*answered, *recorded(metrics.engines, lines.engines, metrics.source)]
 
 
-def _changed(directory: Path) -> float:
-    times = [0.0]
-    for path in (directory, *directory.glob("*"), *directory.glob("*/*")):
-        try:
-            times.append(path.stat().st_mtime)
-        except OSError:
-            continue
-    return max(times)
+# ---- what is not known
 
 
-def _disk(root: Path) -> Disk | None:
-    try:
-        usage = shutil.disk_usage(root)
-    except OSError:
-        return None
-    return Disk(str(root), usage.free, usage.total)
-
-
-def _unknown(
-    files: RunFiles, launcher: Launcher | None, processes: list[Process], lines: Lines, broken: str | None
-) -> list[str]:
+def _unknown(files: RunFiles, people: _People, lines: Lines, broken: str | None) -> list[str]:
     notes = []
+    search, launcher = people.search, people.launcher
     if broken is not None:
         notes.append(f"processes: launcher/status.json cannot be read ({broken}), so nothing says which they are")
-    elif launcher is None and files.logs:
-        notes.append("processes: this attempt has no launcher/status.json, so nothing says which they are")
-    silent = [process.name for process in processes if process.state == "unknown"]
+    elif search is not None and files.logs and not search.found:
+        notes.append(f"processes: {_not_found(search)}")
+    silent = [process.name for process in people.processes if process.state == UNKNOWN]
     if silent and launcher is not None:
-        age = "its word is old" if launcher.state == "unknown" else "they run on another host"
+        age = "its word is old" if launcher.state == UNKNOWN else "they run on another host"
         notes.append(f"processes {', '.join(silent)}: on {launcher.host}, which cannot be asked from here ({age})")
     if files.metrics is None and files.logs:
         there = os.path.lexists(RunLayout(files.root).metrics)
@@ -285,43 +271,17 @@ def _unknown(
         notes.append(f"metrics: monitors/file/metrics.jsonl {what}")
     skipped = [f"{log.file} ({log.skipped} bytes)" for log in lines.logs if log.skipped]
     if skipped:
-        notes.append(f"the beginning of these logs was not looked at: {', '.join(skipped)}")
+        notes.append(f"the beginning of these logs was not looked at, or in part: {', '.join(skipped)}")
     notes += [f"{log.file}: {log.problem}" for log in lines.logs if log.problem]
     if files.logs_left_out:
         notes.append(f"{files.logs_left_out} more log files were not looked at")
     return notes
 
 
-def _unread(files: RunFiles) -> list[str]:
-    """Documents of the configuration that are there and cannot be read: what they say counts as not said."""
-    paths = [files.resolved / f"{name}.json" for name in _DOCUMENTS] if files.resolved else []
-    problems = ((path.relative_to(files.root).as_posix(), _document(path)[1]) for path in paths)
-    return [f"configuration: {name} cannot be read ({problem})" for name, problem in problems if problem is not None]
-
-
-# ---- JSON of anybody
-
-
-def _json(path: Path) -> dict[str, Any]:
-    return _document(path)[0]
-
-
-def _document(path: Path) -> tuple[dict[str, Any], str | None]:
-    """The object in a file, and why there is none. A file that does not exist is no problem."""
-    try:
-        raw = json.loads(read_regular(path, _MAX_CONFIG))
-    except (FileNotFoundError, NotADirectoryError):
-        return {}, None
-    except OSError as error:
-        return {}, error.strerror or str(error)
-    except (ValueError, RecursionError) as error:
-        return {}, f"not JSON: {error}"
-    return (raw, None) if isinstance(raw, dict) else ({}, f"a JSON {type(raw).__name__}, not an object")
-
-
-def _first_int(*values: object) -> int | None:
-    return next((value for value in values if isinstance(value, int) and not isinstance(value, bool)), None)
-
-
-def _seconds(value: object, default: float) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else default
+def _not_found(search: ProcessSearch) -> str:
+    where = f"this attempt has no launcher/status.json, and no process of the run was found on {search.host}"
+    if search.hidden:
+        return f"{where}, where another user's processes cannot be looked into"
+    if search.local:
+        return f"{where}, the only host that can write to its directory ({search.file_system})"
+    return f"{where}; it may live on another host"

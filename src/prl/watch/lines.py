@@ -1,29 +1,41 @@
-"""What the console logs of an attempt say: finish and hold lines, steps, dropped values, errors.
+"""What the console logs of an attempt say: finish and hold lines, steps, dropped values, errors, known failures.
 
 The words are those that the run contract fixes. Of each kind of line only the newest of each component is kept. Errors
-are kept as they stand; which of them are echoes is told by :mod:`prl.watch.blame`.
+are kept as they stand; which of them are echoes is told by :mod:`prl.watch.blame`. Of a long log the end is read, and a
+piece of its beginning for what stands nowhere else: how it started, from which step.
 """
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from prl.rundir.locate import RunFiles
-from prl.rundir.logs.reader import LogEntry, LogRead, read_log
-from prl.watch.facts import Log, LogError, Mark, NonFinite
+from prl.rundir.logs.catalogue import LinePattern, Value, load_catalogue
+from prl.rundir.logs.components import LogFile
+from prl.rundir.logs.reader import LogEntry, LogRead, read_head, read_log
+from prl.watch.facts import Log, LogError, Mark, NonFinite, Pipeline
+from prl.watch.incidents import Sightings
+from prl.watch.surroundings import Incident
 
-WINDOW = 512 * 1024
-"""Bytes read of the end of each log, less when there are many."""
-BUDGET = 24 * 1024**2
-"""Bytes read of all logs together."""
+WINDOW = 192 * 1024
+"""Bytes read of the end of a calm log, less when there are many."""
+WIDER = 512 * 1024
+"""Bytes read of the end of a log whose last lines hold errors."""
+BUDGET = 2 * 1024**2
+"""Bytes read of all calm logs together, and four times as much of all others."""
+LEAST = 16 * 1024
+"""Bytes read of a log in any case."""
+HEAD = 24 * 1024
+"""Bytes read of the beginning of a log that is longer than what is read of its end."""
 
 _KINDS = (
     ("trainer_done", "trainer", re.compile(r"(?:RL|SFT) trainer finished!?")),
     ("orchestrator_done", "orchestrator", re.compile(r"Orchestrator finished\.?")),
     ("forced_exit", "orchestrator", re.compile(r"Orchestrator shutdown did not complete within .*")),
     ("drain", "orchestrator", re.compile(r".+ — draining pipeline.*")),
-    ("hold", "orchestrator", re.compile(r"Holding batch \d+ until .*")),
+    ("hold", "orchestrator", re.compile(r"Holding batch \d+ until .*|Orchestrator paused: waiting for .*")),
     ("gate_closed", "orchestrator", re.compile(r"Pausing dispatcher .*")),
     ("gate_open", "orchestrator", re.compile(r"Resuming dispatcher.*")),
     ("startup_wait", "orchestrator", re.compile(r"Waiting for .*")),
@@ -33,7 +45,15 @@ _KINDS = (
     ("trainer_wait", "trainer", re.compile(r"Still waiting for .*")),
     ("resume", "trainer", re.compile(r"Resuming (?:training )?from (?:checkpoint )?step \d+.*")),
     ("orchestrator_step", "orchestrator", re.compile(r"Step \d+ \| .*")),
+    ("eval_start", "orchestrator", re.compile(r"Starting evals in .*")),
+    ("eval_done", "orchestrator", re.compile(r"(?:Evaluated|Partially evaluated) \S+ .*")),
+    ("waited", "orchestrator", re.compile(r"Orchestrator waited .* for policy updates.*")),
+    ("waited", "trainer", re.compile(r"Trainer waited .* for a batch.*")),
+    ("checkpoint", "orchestrator", re.compile(r"Saving checkpoint at step \d+.*")),
+    ("checkpoint", "trainer", re.compile(r"Saving checkpoint at step \d+.*")),
+    ("loop_busy", "orchestrator", re.compile(r"Detected busy event loop\..*")),
     ("teardown", "launcher", re.compile(r".*[Tt]erminating all processes.*")),
+    ("launcher_done", "launcher", re.compile(r"Training finished!")),
     ("trainer_step", "trainer", re.compile(r"Step \d+ \| .*")),
 )
 _NO_SPACE = re.compile(r"[Nn]o space left on device|\bENOSPC\b|\[Errno 28\]|[Qq]uota exceeded")
@@ -47,6 +67,15 @@ _KEPT_STEPS = 50
 
 
 @dataclass
+class EngineLine:
+    """The newest line in which an engine says how it does."""
+
+    time: float | None
+    file: str
+    values: dict[str, Value]
+
+
+@dataclass
 class Lines:
     """What was found in all logs."""
 
@@ -56,6 +85,9 @@ class Lines:
     nonfinite: list[NonFinite] = field(default_factory=list)
     steps: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     """The last step lines of the trainer and the orchestrator: (step, time)."""
+    pipeline: Pipeline | None = None
+    engines: dict[str, EngineLine] = field(default_factory=dict)
+    incidents: list[Incident] = field(default_factory=list)
 
     @property
     def teardown(self) -> float | None:
@@ -64,26 +96,41 @@ class Lines:
 
 
 def read_lines(files: RunFiles) -> Lines:
-    """Read the end of every log of the attempt."""
-    lines = Lines()
-    window = min(WINDOW, BUDGET // max(len(files.logs), 1))
+    """Read the end of every log of the attempt, and the beginning of the long ones."""
+    lines, sightings = Lines(), Sightings()
+    count = max(len(files.logs), 1)
+    window, wider = (max(min(most, budget // count), LEAST) for most, budget in ((WINDOW, BUDGET), (WIDER, 4 * BUDGET)))
     for log in files.logs:
-        _LogLines(lines, log.component, _relative(log.path, files.root)).take(read_log(log.path, window))
+        read = read_log(log.path, window)
+        if read.skipped and any(entry.is_error for entry in read.entries):
+            read = read_log(log.path, wider)
+        name = _relative(log.path, files.root)
+        head = [entry for entry in read_head(log.path, HEAD) if entry.end <= read.skipped] if read.skipped else []
+        _LogLines(lines, log, name).take(head, read)
+        earliest = next((entry.time for entry in read.entries if entry.time is not None), read.modified)
+        sightings.look([*head, *read.entries], log, name, earliest)
     lines.errors.sort(key=lambda error: (error.time is None, error.time or 0.0))
+    lines.incidents = sightings.facts(max((log.rank + 1 for log in files.logs if log.rank is not None), default=0))
     return lines
 
 
 class _LogLines:
     """Adds one log to the :class:`Lines`."""
 
-    def __init__(self, lines: Lines, component: str, file: str) -> None:
-        self.lines, self.component, self.file = lines, component, file
+    def __init__(self, lines: Lines, log: LogFile, file: str) -> None:
+        self.lines, self.component, self.file = lines, log.component, file
+        # Where a job runs the launcher, what it prints stands in the job's log.
+        speaker = "launcher" if log.group == "job" else self.component
+        self.kinds = [(kind, pattern) for kind, component, pattern in _KINDS if component == speaker]
+        self.is_engine = log.group == "inference"
         self.marks: dict[str, Mark] = {}
         self.errors: dict[str, LogError] = {}
         self.steps: list[tuple[int, float]] = []
         self.warnings = self.count = 0
 
-    def take(self, read: LogRead) -> None:
+    def take(self, head: list[LogEntry], read: LogRead) -> None:
+        for entry in head:
+            self._mark(entry)
         for entry in read.entries:
             if entry.is_error:
                 self._error(entry)
@@ -114,11 +161,40 @@ class _LogLines:
         dropped = _DROPPED.fullmatch(entry.message)
         if dropped:
             self._nonfinite(entry, (key.strip() for key in dropped[1].split(", ")), None)
-        for kind, component, pattern in _KINDS:
-            if component == self.component and pattern.fullmatch(entry.message):
-                self.marks[kind] = Mark(kind, component, self.file, entry.offset, entry.time, entry.message)
-                if kind.endswith("_step"):
-                    self._step(entry)
+        if self._mark(entry).endswith("_step"):
+            self._step(entry)
+        if self.component == "orchestrator" and entry.message.startswith("Train batch "):
+            self._pipeline(entry)
+        elif self.is_engine and "KV cache usage: " in entry.message:
+            self._engine(entry)
+
+    def _mark(self, entry: LogEntry) -> str:
+        """Keep a line of fixed meaning; its kind, empty for other lines."""
+        for kind, pattern in self.kinds:
+            if pattern.fullmatch(entry.message):
+                self.marks[kind] = Mark(kind, self.component, self.file, entry.offset, entry.time, entry.message)
+                return kind
+        return ""
+
+    def _pipeline(self, entry: LogEntry) -> None:
+        parsed = _pattern("pipeline").parse(entry.message)
+        values = {name: value for name, value in parsed.values.items() if type(value) is int} if parsed else {}
+        self.lines.pipeline = Pipeline(
+            time=entry.time,
+            queued=values.get("a"),
+            wanted=values.get("b"),
+            inflight_train=values.get("tr"),
+            inflight_eval=values.get("ev"),
+            file=self.file,
+            offset=entry.offset,
+            text=entry.message,
+        )
+
+    def _engine(self, entry: LogEntry) -> None:
+        parsed = _pattern("vllm_stats").parse(entry.message)
+        if parsed is not None:
+            name = f"{self.component} {parsed.values.get('eng', '')}".strip()
+            self.lines.engines[name] = EngineLine(entry.time, self.file, parsed.values)
 
     def _no_space(self, entry: LogEntry) -> None:
         text = next((text for text in (entry.message, entry.exception or "") if _NO_SPACE.search(text)), None)
@@ -156,6 +232,11 @@ class _LogLines:
             fatal=entry.message.startswith(("Fatal error in ", "Env server failed")) or entry.level == "CRITICAL",
             count=known.count + 1 if known else 1,
         )
+
+
+@cache
+def _pattern(name: str) -> LinePattern:
+    return load_catalogue().patterns[name]
 
 
 def _relative(path: Path, root: Path) -> str:

@@ -1,0 +1,113 @@
+"""Known failures among the lines that were looked at, as incidents: one for each kind, whatever says it how often.
+
+Only lines that may tell of one are compared: those of level WARNING or above, those without a level, and what follows
+a line without a header of its own. Left out: scanning whole logs, which takes a second for some hundred megabytes and
+is :func:`prl.rundir.logs.incidents.find_incidents`.
+"""
+
+from collections.abc import Iterator
+
+from prl.rundir.logs.components import LogFile
+from prl.rundir.logs.entries import LogEntry
+from prl.rundir.logs.incidents import Incident as Found
+from prl.rundir.logs.incidents import IncidentFold, rank_of
+from prl.rundir.logs.signatures import load_signatures
+from prl.text.human import format_duration
+from prl.watch.surroundings import Incident
+
+_CALM = ("INFO", "SUCCESS", "DEBUG", "TRACE")
+_SLURM = ("slurm", "srun", "sbatch", "scancel")
+_MAX_LINES = 4000
+"""Lines compared of one log: the first and last of them will do."""
+_MAX_FACTS = 60
+_MAX_NAMED = 16
+
+
+class Sightings:
+    """Collects what lines tell of known failures."""
+
+    def __init__(self) -> None:
+        self._fold = IncidentFold()
+        self._told: set[tuple[str, str, str]] = set()
+        """Group, signature and text of what the logs of whole components said."""
+
+    def look(self, entries: list[LogEntry], file: LogFile, name: str, undated: float | None) -> None:
+        """Compare the lines of one log. ``undated``: a time for lines of which nothing says when they were written."""
+        lines = [line for entry in entries for line in _suspicious(entry)]
+        if len(lines) > _MAX_LINES:
+            lines = lines[: _MAX_LINES // 2] + lines[-_MAX_LINES // 2 :]
+        if not lines:
+            return
+        signatures = load_signatures()
+        for entry, text in lines:
+            for match in signatures.find(text, entry.offset):
+                told = (file.group, match.signature.id, text)
+                if file.repeats and told in self._told:
+                    continue
+                if not file.repeats:
+                    self._told.add(told)
+                self._fold.take(
+                    match,
+                    component=file.component,
+                    file=name,
+                    rank=rank_of(match.text, entry, file),
+                    time=entry.time if entry.time is not None else undated,
+                    exact=entry.exact,
+                )
+
+    def facts(self, ranks: int) -> list[Incident]:
+        """The incidents, what broke first before what followed. ``ranks``: how many have an output of their own."""
+        return [_fact(found) for found in self._fold.incidents(ranks)[:_MAX_FACTS]]
+
+
+def _suspicious(entry: LogEntry) -> Iterator[tuple[LogEntry, str]]:
+    if entry.message and (entry.level not in _CALM or entry.message.startswith(_SLURM)):
+        yield entry, entry.first_line
+    for line in entry.more:
+        yield entry, line
+
+
+def _fact(found: Found) -> Incident:
+    signature = found.signature
+    return Incident(
+        signature=found.id,
+        severity=found.severity,
+        component=found.component,
+        file=found.file,
+        offset=found.offset,
+        text=found.text,
+        cause=signature.cause,
+        fix=signature.fix,
+        time=found.first or None,
+        last_time=found.last or None,
+        count=found.count,
+        secondary=signature.role in ("secondary", "wrapper", "end") or found.consequence_of is not None,
+        components=found.components,
+        details=_details(found),
+    )
+
+
+def _details(found: Found) -> list[str]:
+    details = []
+    collective = found.collective
+    if collective is not None:
+        details.append(f"collective {collective.op}")
+        if collective.timeout is not None:
+            details.append(f"timed out after {format_duration(collective.timeout)}, it began then")
+        details.append(f"ranks that reported: {_numbers(collective.seen)}")
+        if collective.missing:
+            details.append(f"ranks that did not: {_numbers(collective.missing)}")
+        if collective.suspects:
+            details.append(f"held up by: {_numbers(collective.suspects)}")
+    elif found.ranks:
+        details.append(f"ranks: {_numbers(found.ranks)}")
+    if found.consequence_of is not None:
+        details.append(f"follows from {found.consequence_of}")
+    if len(found.files) > 1:
+        details.append(f"in {len(found.files)} files")
+    return details
+
+
+def _numbers(values: list[int]) -> str:
+    shown = ", ".join(map(str, values[:_MAX_NAMED]))
+    return shown if len(values) <= _MAX_NAMED else f"{shown} and {len(values) - _MAX_NAMED} more"
