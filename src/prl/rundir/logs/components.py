@@ -106,7 +106,7 @@ def select_logs(files: Sequence[LogFile], components: Sequence[str] = (), ranks:
     if ranks:
         return [file for file in chosen if file.rank is None]
     # What was named is read. Where only the whole component was, its own log stands for the ranks it shows.
-    whole = {file.group for file in chosen if not file.repeats and _has_text(file.path)}
+    whole = {file.group for file in chosen if not file.repeats}
     return [
         file
         for file in chosen
@@ -116,13 +116,6 @@ def select_logs(files: Sequence[LogFile], components: Sequence[str] = (), ranks:
 
 def _means(file: LogFile, wanted: str) -> bool:
     return file.matches(wanted) or (wanted == ROUTER and (file.group == "inference" or ROUTER in file.component))
-
-
-def _has_text(path: Path) -> bool:
-    try:
-        return path.stat().st_size > 0
-    except OSError:
-        return False
 
 
 def _below(tree: RunTree, directory: str) -> Iterator[LogFile]:

@@ -25,6 +25,7 @@ DATE = "DATE"
 MAX_MORE = 200
 """Lines kept of what follows a header: the last ones."""
 _MAX_TEXT = 16_384
+_SILENCE = 65_536
 
 _PREFIX = re.compile(r"\[(?P<rank>[A-Za-z]+\d+)\]:|\((?P<pid>[^()]*\bpid=\d+[^()]*)\) ")
 _LEVELS = "|".join(LEVELS)
@@ -103,6 +104,8 @@ class LogEntry:
     """How often a progress bar was drawn."""
     complete: bool = True
     """False: its last line has no newline (yet)."""
+    header: str = ""
+    """What stands before the message: prefix, clock, level, tag."""
     styled: str | None = None
     """The first line with its terminal escapes, where it had any."""
     component: str = ""
@@ -124,6 +127,11 @@ class LogEntry:
         return self.exception or self.message
 
     @property
+    def first_line(self) -> str:
+        """Its first line as it stands in the file, without escapes."""
+        return self.header + self.message if self.header else self.message
+
+    @property
     def lines(self) -> list[str]:
         """All its lines."""
         return [self.message, *self.more] if self.message else list(self.more)
@@ -138,6 +146,7 @@ class EntryBuilder:
         """Lines that were not UTF-8."""
         self._open: dict[str | None, LogEntry] = {}
         """The entry that a continuation line belongs to, per process in the file."""
+        self._read_to = 0
         self._vllm: tuple[str, LogEntry] | None = None
         """The last error header of vLLM, which repeats it before each line of a traceback."""
 
@@ -152,19 +161,23 @@ class EntryBuilder:
         entry = self._line(line, plain)
         if styled is not None and entry.offset == line.offset:
             entry.styled = styled[:_MAX_TEXT]
-        entry.end = line.end
+        entry.end = self._read_to = line.end
         entry.complete = line.complete
 
     def take(self, *, all_entries: bool = True) -> list[LogEntry]:
-        """The entries made since the last call; with ``all_entries=False`` only those that can no longer grow."""
+        """The entries made since the last call, in file order; with ``all_entries=False`` up to one that may go on.
+
+        Of a process that has been silent for :data:`_SILENCE` bytes of the others' lines nothing goes on.
+        """
         if all_entries:
             done, self.entries = self.entries, []
             self._open.clear()
             self._vllm = None
             return done
+        self._open = {key: entry for key, entry in self._open.items() if entry.end >= self._read_to - _SILENCE}
         growing = {id(entry) for entry in self._open.values()}
-        done = [entry for entry in self.entries if id(entry) not in growing]
-        self.entries = [entry for entry in self.entries if id(entry) in growing]
+        count = next((at for at, entry in enumerate(self.entries) if id(entry) in growing), len(self.entries))
+        done, self.entries = self.entries[:count], self.entries[count:]
         return done
 
     def growing(self) -> LogEntry | None:
@@ -181,6 +194,7 @@ class EntryBuilder:
             return entry
         entry_or_none = parse_header(line.offset, rest)
         if entry_or_none is not None:
+            entry_or_none.header = text[: len(text) - len(entry_or_none.message)]
             repeated = self._same_vllm_header(rest, entry_or_none)
             if repeated is not None:
                 _continue(repeated, entry_or_none.message, entry_or_none.message.lstrip(_GROUP_MARKS))

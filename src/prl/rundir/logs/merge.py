@@ -8,6 +8,7 @@ follow one another by cursors give every entry exactly once while the files grow
 """
 
 import heapq
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,8 @@ from prl.rundir.logs.components import MAX_LOGS, ROUTER, LogFile, list_logs, sel
 from prl.rundir.logs.console import LEVELS
 from prl.rundir.logs.cursors import CursorError, LogCursor
 from prl.rundir.logs.entries import LogEntry
-from prl.rundir.logs.windows import LogWindows, Scan, level_number
+from prl.rundir.logs.windows import LogWindows, Scan, level_number, window_test
+from prl.rundir.search import Query
 
 DEFAULT_LIMIT = 200
 MAX_BYTES = 64 * 1024**2
@@ -57,6 +59,7 @@ class LogFilter:
     ranks: Sequence[int] = ()
     since: float | None = None
     until: float | None = None
+    query: Query | None = None
     where: Callable[[LogEntry], bool] | None = None
 
     def __post_init__(self) -> None:
@@ -73,6 +76,8 @@ class LogFilter:
         if self.ranks and rank_number(entry, file) not in self.ranks:
             return False
         if self.components and not any(_is_of(entry, file, name) for name in self.components):
+            return False
+        if self.query is not None and not _holds(entry, self.query):
             return False
         return self.where is None or self.where(entry)
 
@@ -139,6 +144,7 @@ class RunLogs:
         ranks: Sequence[int] = (),
         since: float | None = None,
         until: float | None = None,
+        query: Query | None = None,
         where: Callable[[LogEntry], bool] | None = None,
         limit: int = DEFAULT_LIMIT,
         before: str | None = None,
@@ -148,10 +154,10 @@ class RunLogs:
         """At most ``limit`` entries: the newest, those before a cursor, or those after one (``""``: the first).
 
         ``components`` are names, groups or patterns (:meth:`LogFile.matches`), ``level`` is the least level, ``ranks``
-        are numbers, ``since`` and ``until`` Unix seconds. Raises :class:`CursorError` on what is no cursor and
-        ValueError on an unknown level.
+        are numbers, ``since`` and ``until`` Unix seconds; a line of an entry matches ``query``. Raises
+        :class:`CursorError` on what is no cursor and ValueError on an unknown level.
         """
-        wanted = LogFilter(components, level, ranks, since, until, where)
+        wanted = LogFilter(components, level, ranks, since, until, query, where)
         scan = Scan(max_bytes)
         trouble = list(self.trouble)
         files = select_logs(self._list.files, components, ranks)
@@ -159,10 +165,11 @@ class RunLogs:
         cursor = LogCursor.decode(text) if text else None
         if cursor is not None and cursor.attempt != self.attempt:
             raise CursorError(f"a cursor of attempt {cursor.attempt}: these are the logs of attempt {self.attempt}")
+        may_hold = window_test(level, query)
         merge = _Merge(wanted, limit, scan, trouble)
         for order, file in enumerate(files):
             try:
-                windows = LogWindows(file, self.name(file), self.index(file), scan, level_number(level))
+                windows = LogWindows(file, self.name(file), self.index(file), scan, may_hold)
             except OSError as error:
                 _note(trouble, self.name(file), error)
                 continue
@@ -195,6 +202,7 @@ class _Merge:
         self.limit = limit
         self.scan = scan
         self.trouble = trouble
+        self._stopped = False
         self._sources: list[_Source] = []
         self._begins: dict[int, int] = {}
         self._floors: dict[int, int] = {}
@@ -218,18 +226,22 @@ class _Merge:
     def backward(self) -> list[LogEntry]:
         """The newest entries, oldest first."""
         taken: list[LogEntry] = []
+        by_file: dict[int, list[LogEntry]] = {}
         heap = [(-source.key, -source.order, source) for source in self._sources]
         heapq.heapify(heap)
-        while heap and len(taken) < self.limit and not self.scan.over:
+        while heap and len(taken) < self.limit and not self._must_stop(taken):
             _, _, source = heapq.heappop(heap)
             if source.head is not None:
                 taken.append(source.head)
+                by_file.setdefault(source.order, []).append(source.head)
                 source.place = source.head.offset
             if self._next(source, backwards=True):
                 assert source.head is not None
                 source.key = min(source.key, source.head.time or 0.0)
                 heapq.heappush(heap, (-source.key, -source.order, source))
-        return taken[::-1]
+        # Which entries are the newest is found backwards; in which order they stand is said as if read forwards.
+        keyed = [_keyed(order, entries[::-1]) for order, entries in by_file.items()]
+        return [entry for _, _, entry in heapq.merge(*keyed, key=lambda item: item[:2])]
 
     def forward(self) -> list[LogEntry]:
         """The oldest entries."""
@@ -237,7 +249,7 @@ class _Merge:
         heap: list[tuple[float, int, _Source]] = []
         for source in self._sources:
             self._push(heap, source)
-        while heap and len(taken) < self.limit and not self.scan.over:
+        while heap and len(taken) < self.limit and not self._must_stop(taken):
             _, _, source = heapq.heappop(heap)
             assert source.head is not None
             taken.append(source.head)
@@ -277,19 +289,36 @@ class _Merge:
         source.head = None
         try:
             for entry in source.entries:
-                if not backwards and not entry.complete:
-                    return False  # it is not over yet: a later page has it whole
+                if not entry.complete:  # it is not over yet: a later page has it whole
+                    if not backwards:
+                        return False
+                    self._begins[source.order] = entry.offset
                 if self.wanted.accepts(entry, source.windows.file):
                     source.head = entry
                     return True
                 source.place = entry.offset if backwards else entry.end
                 if self.scan.over:
+                    self._stopped = True
                     return False
         except OSError as error:
             _note(self.trouble, source.windows.name, error)
             return False
         source.place = source.windows.position
+        self._stopped = self._stopped or source.windows.stopped
         return False
+
+    def _must_stop(self, taken: list[LogEntry]) -> bool:
+        """Whether no more may be read. Something is always done: an entry is taken, or a part of a file passed over.
+
+        A file of which a part was not read may hold what comes next.
+        """
+        return self._stopped or (self.scan.over and bool(taken))
+
+
+def _keyed(order: int, entries: Sequence[LogEntry]) -> list[tuple[float, int, LogEntry]]:
+    """Entries of one file, each with the newest time so far: what comes late is not put before what it follows."""
+    newest = itertools.accumulate((entry.time or 0.0 for entry in entries), max)
+    return [(time, order, entry) for time, entry in zip(newest, entries, strict=True)]
 
 
 def _place(cursor: LogCursor | None, windows: LogWindows) -> int | None:
@@ -310,6 +339,10 @@ def rank_number(entry: LogEntry, file: LogFile) -> int | None:
         return file.rank
     number = _RANK.search(entry.rank) if entry.rank else None
     return int(number[0]) if number else None
+
+
+def _holds(entry: LogEntry, query: Query) -> bool:
+    return any(query.find(line) is not None for line in (entry.first_line, *entry.more))
 
 
 def _is_of(entry: LogEntry, file: LogFile, wanted: str) -> bool:

@@ -13,9 +13,12 @@ from prl.rundir.logs.clocks import ClockIndex
 from prl.rundir.logs.components import ROUTER, LogFile
 from prl.rundir.logs.console import LEVELS
 from prl.rundir.logs.entries import DATE, EntryBuilder, LogEntry, is_traceback, starts_entry
+from prl.rundir.logs.escapes import without_escapes
 from prl.rundir.logs.grams import LiteralFilter
 from prl.rundir.logs.lines import LineSplitter, RawLine
+from prl.rundir.needles import plain_spelling
 from prl.rundir.regular import open_regular
+from prl.rundir.search import Query
 
 FIRST_WINDOW = 16 * 1024
 WINDOW = 256 * 1024
@@ -26,7 +29,7 @@ LOOK_AHEAD = 16 * 1024
 _MAX_JOINED = 32 * 1024**2
 """Bytes of a file that one entry may stand for."""
 _ROUTER_MARK = "vllm_router"
-_SIGNS = LiteralFilter(
+_NOTICEABLE = LiteralFilter(
     (b"WARN", b"ERROR", b"CRIT", b"FATAL", b"Traceback (", b"rror:", b"atal", b"arning", b".cpp:", b"torch/")
 )
 """Of a line at WARNING or above one of these is a part; torch's headers have one letter for a level."""
@@ -35,6 +38,17 @@ _SIGNS = LiteralFilter(
 def level_number(level: str) -> int:
     """Where a level stands among the contract's, 0 (TRACE) to 6. A line without one counts as INFO."""
     return LEVELS.index(level) if level in LEVELS else LEVELS.index("INFO")
+
+
+def window_test(level: str, query: Query | None) -> Callable[[bytes], bool] | None:
+    """Tells whether a window may hold an entry at ``level`` or above that matches ``query``. None: any may."""
+    tests: list[Callable[[bytes], bool]] = []
+    if level_number(level) >= LEVELS.index("WARNING"):
+        tests.append(_NOTICEABLE.occur_in)
+    finder = query.finder(lambda text: (plain_spelling(text),)) if query else None
+    if finder is not None:
+        tests.append(lambda data: next(finder.lines(without_escapes(data)), None) is not None)
+    return (lambda data: all(test(data) for test in tests)) if tests else None
 
 
 @dataclass
@@ -52,7 +66,14 @@ class Scan:
 class LogWindows:
     """The entries of one log. Reads what is there; raises OSError when the file cannot be read."""
 
-    def __init__(self, file: LogFile, name: str, index: ClockIndex, scan: Scan, level: int = 0) -> None:
+    def __init__(
+        self,
+        file: LogFile,
+        name: str,
+        index: ClockIndex,
+        scan: Scan,
+        may_hold: Callable[[bytes], bool] | None = None,
+    ) -> None:
         self.file = file
         self.name = name
         """Path of the file below the run directory."""
@@ -60,8 +81,11 @@ class LogWindows:
         self.scan = scan
         self.position = 0
         """Backwards: everything from here on was looked at. Forwards: everything before."""
+        self.stopped = False
+        """Whether reading ended because no more was allowed."""
         self._read_any = False
-        self._passes_over = level >= LEVELS.index("WARNING")
+        self._may_hold = may_hold
+        """Windows of which it says no are passed over."""
 
     def before(self, end: int, start: int = 0) -> Iterator[LogEntry]:
         """The entries that begin in [start, end), newest first. ``start`` and ``end`` are beginnings of lines."""
@@ -95,7 +119,7 @@ class LogWindows:
 
     def _before(self, end: int, start: int) -> Iterator[LogEntry]:
         size = FIRST_WINDOW
-        while end > start and not (self.scan.over and self._read_any):
+        while end > start and not self._must_stop():
             begin, entries = self._window(max(end - size, start), end, start)
             size = min(size * 2, WINDOW)
             yield from reversed(entries)
@@ -107,7 +131,7 @@ class LogWindows:
         while True:
             data = self._read(begin, end)
             skipped = 0 if begin == start else _line_start(data)
-            if self._passes_over and not _SIGNS.occur_in(data):
+            if self._may_hold is not None and not self._may_hold(data):
                 return begin + skipped, []
             if begin != start and not skipped and end - begin >= MAX_WINDOW:
                 return begin, []  # the middle of one line: it is met again where it begins
@@ -134,14 +158,14 @@ class LogWindows:
     def _after(self, start: int, end: int) -> Iterator[LogEntry]:
         splitter, builder = LineSplitter(start), EntryBuilder()
         at, size = start, FIRST_WINDOW
-        while at < end and not (self.scan.over and self._read_any):
+        while at < end and not self._must_stop():
             data = self._read(at, min(at + size, end + LOOK_AHEAD))
             if not data:
                 break
             at += len(data)
             size = min(size * 2, WINDOW)
             lines = splitter.feed(data)
-            if self._passes_over and not builder.entries and not _SIGNS.occur_in(data):
+            if self._may_hold is not None and not builder.entries and not self._may_hold(data):
                 continue
             for line in lines:
                 builder.add(line)
@@ -149,7 +173,7 @@ class LogWindows:
         if at >= self.index.size:
             for line in splitter.finish():
                 builder.add(line)
-        elif at < end:  # no more may be read: what may still go on is left to whoever goes on
+        elif self.stopped:  # what may still go on is left to whoever goes on
             growing = builder.growing()
             self.position = growing.offset if growing else splitter.start
             return
@@ -165,10 +189,12 @@ class LogWindows:
     def _dated(self, entries: list[LogEntry], end: int | None) -> list[LogEntry]:
         dated = self.index.date([entry for entry in entries if entry.level != DATE])
         for entry in dated:
-            entry.file = self.name
-            routed = self.file.group == "inference" and _ROUTER_MARK in (entry.tag or "") + entry.message
-            entry.component = ROUTER if routed else self.file.component
+            describe(entry, self.file, self.name)
         return dated if end is None else [entry for entry in dated if entry.offset < end]
+
+    def _must_stop(self) -> bool:
+        self.stopped = self.scan.over and self._read_any
+        return self.stopped
 
     def _read(self, begin: int, end: int) -> bytes:
         with open_regular(self.file.path) as file:
@@ -176,6 +202,13 @@ class LogWindows:
         self.scan.bytes += len(data)
         self._read_any = True
         return data
+
+
+def describe(entry: LogEntry, file: LogFile, name: str) -> None:
+    """Say in which file an entry stands and which component wrote it: also the router, where it shares a log."""
+    entry.file = name
+    routed = file.group == "inference" and _ROUTER_MARK in (entry.tag or "") + entry.message
+    entry.component = ROUTER if routed else file.component
 
 
 def joins(older: LogEntry, newer: LogEntry) -> bool:
