@@ -47,7 +47,7 @@ def write_run(root: Path, shape: RunShape, progress: Progress | None = None) -> 
     for attempt in run.course.attempts:
         run.attempt(attempt)
     run.end()
-    _date_files(root, began, run.course.now - 1.0)
+    _date_files(root, began, run.course.end)
     return root
 
 
@@ -207,7 +207,7 @@ class _Run:
 
 
 def _date_files(root: Path, since: float, end: float) -> None:
-    """Let what has no date of its own (it was written ``since``) be as old as the run's last sign of life."""
+    """Let what has no date of its own (it was written ``since``) be as old as its last step."""
     for directory, _, files in os.walk(root, topdown=False):
         for path in (*(Path(directory) / name for name in files), Path(directory)):
             if path.lstat().st_mtime >= since - 1.0:

@@ -210,7 +210,9 @@ class AttemptLogs:
         self._servers_end(at + 1)
 
     def stall(self, at: float, seconds: float, step: int) -> None:
-        """Nothing advances any more: the trainer waits for a receiver that waits for it."""
+        """Nothing advances any more: the trainer waits for a receiver that waits for it. Others fall silent."""
+        if self.shape.kind != "rl":
+            return
         for waited in range(60, int(seconds), 600):
             what = f"Still waiting for the broadcast receiver after {waited}s"
             self.say("trainer", at + waited, "INFO", what)
