@@ -60,8 +60,9 @@ bench: install ## the benchmarks of docs/benchmarks.md, but the one against TRL
 bench-trl: install ## seconds a step beside TRL, which gets an environment of its own under build/
 	$(BIN)/python benchmarks/vs_trl.py
 
-docs: install ## write docs/configuration.md anew
+docs: install ## write docs/configuration.md and docs/rules.md anew
 	$(BIN)/python tools/config_reference.py
+	$(BIN)/python tools/rules_reference.py
 
 resolve: install ## check that one set of versions still serves all extras together
 	$(BIN)/uv pip compile pyproject.toml --all-extras -c constraints.txt --universal --python-version 3.11 -q -o /dev/null

@@ -1,12 +1,14 @@
 """From facts to a verdict: a pure function, so that every face of the project says the same of the same facts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from prl.text.human import format_duration
 from prl.watch.facts import Facts, LogError
 from prl.watch.numbers import key_numbers
 from prl.watch.rules import RULES, Rule
+from prl.watch.thresholds import DEFAULT, Thresholds
 from prl.watch.verdict import (
+    ALARM,
     CONFIGURED,
     CRITICAL,
     DEGRADED,
@@ -15,7 +17,11 @@ from prl.watch.verdict import (
     FAILING,
     FINISHED,
     HEALTHY,
+    INFO,
     PHASE_UNKNOWN,
+    PREEMPTED,
+    QUEUED,
+    REQUEUED,
     RUNNING,
     SEVERITIES,
     STARTING,
@@ -32,10 +38,10 @@ RULE_FAILED = "rule.failed"
 """Id of the finding that a rule which raised leaves in its place."""
 
 
-def assess(facts: Facts, rules: Sequence[Rule] = RULES) -> Verdict:
+def assess(facts: Facts, thresholds: Thresholds = DEFAULT, rules: Sequence[Rule] = RULES) -> Verdict:
     """The verdict on these facts."""
-    view = View(facts)
-    findings = sorted(_findings(view, rules), key=lambda finding: SEVERITIES.index(finding.severity))
+    view = View(facts, thresholds)
+    findings = _told(_findings(view, rules))
     health, reason = _health(view, findings)
     starting = view.phase == STARTING and view.stage is not None
     return Verdict(
@@ -53,6 +59,7 @@ def assess(facts: Facts, rules: Sequence[Rule] = RULES) -> Verdict:
         step=view.step,
         max_steps=facts.run.max_steps,
         since_progress=view.idle,
+        bottleneck=view.bottleneck,
         numbers=key_numbers(facts),
         findings=findings,
         processes=facts.processes,
@@ -61,8 +68,10 @@ def assess(facts: Facts, rules: Sequence[Rule] = RULES) -> Verdict:
     )
 
 
-def _findings(view: View, rules: Iterable[Rule]) -> Iterable[Finding]:
+def _findings(view: View, rules: Iterable[Rule]) -> Iterator[Finding]:
     for rule in rules:
+        if rule.phases is not None and view.phase not in rule.phases:
+            continue
         try:
             finding = rule.check(view)
         except Exception as error:  # one broken rule must never hide what the others say
@@ -79,24 +88,46 @@ def _findings(view: View, rules: Iterable[Rule]) -> Iterable[Finding]:
                 yield finding
 
 
+def _told(findings: Iterable[Finding]) -> list[Finding]:
+    """The gravest first; advice only when nothing is wrong: who tunes a run that fails makes two problems of one."""
+    found = sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
+    alarms = [finding for finding in found if finding.kind == ALARM]
+    return alarms or found
+
+
 def _health(view: View, findings: Sequence[Finding]) -> tuple[str, str | None]:
-    first = findings[0].message if findings else None
+    alarms = [finding for finding in findings if finding.severity != INFO]
+    first = alarms[0].message if alarms else None
     phase, launcher = view.phase, view.facts.launcher
-    if phase in (FINISHED, CONFIGURED):
-        return HEALTHY, None
+    if phase in (FINISHED, CONFIGURED, QUEUED):
+        return (DEGRADED, first) if alarms else (HEALTHY, _queued(view))
+    if phase in (PREEMPTED, REQUEUED):
+        return DEGRADED, first or f"the job was {phase}"
     if phase == STOPPED:
-        return DOWN, (launcher.reason if launcher else None) or "the run was stopped"
+        return DOWN, (launcher.reason if launcher else None) or _stopped(view)
     if phase in (FAILED, FAILING):
         return DOWN, first or (launcher.reason if launcher else None) or "the run failed"
     if phase == PHASE_UNKNOWN:
         return UNKNOWN, _not_known(view)
-    if findings and findings[0].severity == CRITICAL:
+    if alarms and alarms[0].severity == CRITICAL:
         return DOWN, first
-    if findings:
+    if alarms:
         return DEGRADED, first
     if phase == RUNNING and view.idle is None:
         return UNKNOWN, "the processes live, but nothing that could be read records progress"
     return HEALTHY, None
+
+
+def _queued(view: View) -> str | None:
+    job = view.job
+    if view.phase != QUEUED or job is None:
+        return None
+    return f"job {job.id} waits: {job.reason_text or job.reason or job.state}"
+
+
+def _stopped(view: View) -> str:
+    job = view.job
+    return f"job {job.id} was cancelled" if job is not None and job.state == "CANCELLED" else "the run was stopped"
 
 
 def _not_known(view: View) -> str:

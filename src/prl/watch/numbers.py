@@ -52,8 +52,13 @@ def key_numbers(facts: Facts) -> Numbers:
 
 
 def _progress(series: list[Series]) -> list[Number]:
-    families = (_agg_reward, _env_reward, _length, _truncation, _errors, _eval_score, _env_metric)
-    return [number for label in families for number in _family(series, label)]
+    rewards = _family(series, _agg_reward)
+    of_envs = _family(series, _env_reward)
+    envs = {number.key.split("/")[1] for number in of_envs}
+    # Of one environment, the reward of all environments together is its own.
+    rewards += of_envs if len(envs) > 1 or not rewards else []
+    families = (_length, _truncation, _errors, _eval_score, _env_metric)
+    return rewards + [number for label in families for number in _family(series, label)]
 
 
 def _family(series: Iterable[Series], label: Callable[[list[str]], str | None]) -> list[Number]:

@@ -1,7 +1,7 @@
 """Telling a change from noise: robust baselines, spikes, lasting shifts, and states that do not flap.
 
-All functions are of plain values in the order of their steps; None is a step without a value and is passed over. Nothing
-is remembered between calls: a state is replayed over the values that the facts hold.
+All functions are of plain values in the order of their steps; None is a step without a value and is passed over.
+Nothing is remembered between calls: a state is replayed over the values that the facts hold.
 """
 
 import math
@@ -60,7 +60,8 @@ def page_hinkley(values: Sequence[float], start: Baseline, drift: float, *, upwa
 
 
 def is_open(flags: Sequence[bool | None], opens: tuple[int, int], closes: int) -> bool:
-    """Whether an alarm is on at the end: opened by ``k`` true flags of the last ``n``, closed by so many false in a row.
+    """Whether an alarm is on at the end: opened by ``k`` true flags of the last ``n``, closed by so many false in a
+    row.
 
     None (nothing was measured) neither opens nor closes.
     """

@@ -1,7 +1,7 @@
 """The numbers that rules compare with, by area, and how somebody sets their own.
 
-The defaults stand for most runs; what depends on the speed of a run is a multiple of its own step time. A TOML file named
-by ``$PRL_RULES``, or ``~/.config/prl/rules.toml`` where that is absent, changes single ones::
+The defaults stand for most runs; what depends on the speed of a run is a multiple of its own step time. A TOML file
+named by ``$PRL_RULES``, or ``~/.config/prl/rules.toml`` where that is absent, changes single ones::
 
     [episodes]
     errors_twice = 0.10

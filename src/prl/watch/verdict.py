@@ -15,19 +15,34 @@ UNKNOWN = "Unknown"
 HEALTHS = (HEALTHY, DEGRADED, DOWN, UNKNOWN)
 
 CONFIGURED = "configured"
+QUEUED = "queued"
 STARTING = "starting"
 RUNNING = "running"
+EVALUATING = "evaluating"
 DRAINING = "draining"
 FINISHED = "finished"
 FAILING = "failing"
 FAILED = "failed"
 STOPPED = "stopped"
+PREEMPTED = "preempted"
+REQUEUED = "requeued"
 PHASE_UNKNOWN = "unknown"
+
+WORKING = (RUNNING, EVALUATING, DRAINING)
+"""Phases in which steps, episodes or an evaluation are made."""
+LIVE = (STARTING, *WORKING)
+"""Phases in which the processes of a run should live."""
 
 CRITICAL = "critical"
 WARNING = "warning"
-SEVERITIES = (CRITICAL, WARNING)
-"""Critical: the run does not do its work and will not by itself. Warning: it works, but worse than it should."""
+INFO = "info"
+SEVERITIES = (CRITICAL, WARNING, INFO)
+"""Critical: the run does not do its work and will not by itself. Warning: it works, but worse than it should. Info:
+worth knowing, and nothing is wrong."""
+
+ALARM = "alarm"
+ADVICE = "advice"
+"""Kinds of findings: something is wrong, or something could be better. Advice is held back while an alarm is active."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +71,8 @@ class Finding:
     """The likely cause."""
     action: str | None = None
     """What to do."""
+    kind: str = ALARM
+    """``alarm`` or ``advice``."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +99,40 @@ class Numbers:
 
 
 @dataclass(frozen=True)
+class Share:
+    """What part of the wall time went to one cause."""
+
+    cause: str
+    """``generation``, ``environment``, ``scoring``, ``waiting for a batch``, ``waiting for a policy``, ``training``,
+    ``weight broadcast``, ``checkpoint`` or ``evaluation``."""
+    share: float
+    """Of the wall time, 0 to 1."""
+    seconds: float
+    """A step, on average."""
+
+
+@dataclass(frozen=True)
+class Bottleneck:
+    """Where the wall time of the last steps went. The shares and ``unaccounted`` make 1."""
+
+    first_step: int
+    last_step: int
+    seconds: float
+    """A step, on average."""
+    shares: list[Share]
+    """The largest first."""
+    unaccounted: float
+    """Share of the wall time of which no record says where it went."""
+    trainer_waits: float
+    """Share of its time that the trainer waits for batches."""
+    orchestrator_waits: float | None
+    """Share of its time that the orchestrator waits for policies; None: not recorded."""
+    grow: str | None
+    """Which side to give more: ``inference``, ``environments`` or ``trainer``; None: neither holds up the other."""
+    why: str
+
+
+@dataclass(frozen=True)
 class Verdict:
     """How a run is doing, and why."""
 
@@ -104,6 +155,8 @@ class Verdict:
     max_steps: int | None
     since_progress: float | None
     """Seconds since a progress counter last advanced."""
+    bottleneck: Bottleneck | None = None
+    """None: too few steps are recorded."""
     numbers: Numbers = Numbers()
     findings: list[Finding] = field(default_factory=list)
     processes: list[Process] = field(default_factory=list)

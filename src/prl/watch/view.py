@@ -1,48 +1,35 @@
 """What several rules need to know, worked out once from the facts: phase, progress, what the run waits for."""
 
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
 
-from prl.rundir import status
-from prl.watch.blame import root_cause, to_blame
-from prl.watch.facts import ALIVE, EXITED, GONE, UNKNOWN, Clock, Facts, LogError, Process, Series
-from prl.watch.verdict import (
-    CONFIGURED,
-    DRAINING,
-    FAILED,
-    FAILING,
-    FINISHED,
-    PHASE_UNKNOWN,
-    RUNNING,
-    STARTING,
-    STOPPED,
-)
-
-STALL_FACTOR = 10.0
-STALL_FLOOR = 60.0
-"""A run is stuck when nothing advanced for longer than max(factor x median step, floor) seconds."""
+from prl.rundir.metrics.reader import ORCHESTRATOR, TRAINER
+from prl.watch.blame import BEFORE, INCIDENT, root_cause, to_blame
+from prl.watch.bottleneck import split
+from prl.watch.facts import EXITED, GONE, Clock, Facts, LogError, Process, Series
+from prl.watch.phases import HOLDING, phase_of
+from prl.watch.stages import Stage, stage_of
+from prl.watch.surroundings import Incident, SlurmJob
+from prl.watch.thresholds import DEFAULT, Thresholds
+from prl.watch.verdict import Bottleneck
+from prl.watch.waiting import Edge, awaited, circle, handshake
 
 WORKERS = ("trainer", "orchestrator")
 """Components that end by themselves when the work is done. All others serve until they are told to end."""
 
-_POLICY = re.compile(r"policy v(\d+)")
+USUAL_OF = 20
+"""Values before the last one over which the usual one is told."""
 
 _ESSENTIAL = (*WORKERS, "inference")
 """Components whose crash ends a run. An environment's log also holds the crashes of workers that are replaced."""
 
+GENERIC = frozenset({"prl.fatal", "prl.child", "prl.interrupted", "prl.no_receiver"})
+"""Signatures that only say that something ended: its error says why."""
 
-@dataclass(frozen=True)
-class Stage:
-    """How far a start-up is."""
-
-    name: str
-    awaits: str
-    since: float | None
-    bound: float
-    """Seconds that this stage may take, from the run's configuration."""
-    source: str
+_FRESH_LINE = 60.0
+"""Seconds for which the pipeline line, written every 10, shows that the orchestrator's event loop runs."""
 
 
 @dataclass(frozen=True)
@@ -50,40 +37,21 @@ class View:
     """The facts seen as a whole. Everything is derived; nothing here judges."""
 
     facts: Facts
+    limits: Thresholds = DEFAULT
 
     @cached_property
     def phase(self) -> str:
-        """The run's phase. SLURM's phases (queued, preempted, requeued) are not told apart here."""
-        facts, launcher = self.facts, self.facts.launcher
-        if launcher is None:
-            return self._phase_without_launcher()
-        if launcher.phase == status.FINISHED:
-            return FAILED if self.unfinished_workers else FINISHED
-        if launcher.phase in (status.FAILED, status.STOPPED):
-            return FAILED if launcher.phase == status.FAILED else STOPPED
-        if launcher.state == UNKNOWN:
-            return PHASE_UNKNOWN
-        if launcher.state == GONE:
-            if self.work_done:
-                return FINISHED
-            return FAILING if any(process.state == ALIVE for process in facts.processes) else FAILED
-        if self.lost:
-            return FAILING
-        if launcher.phase == status.STOPPING or self.draining:
-            return DRAINING
-        return RUNNING if self.stage is None else STARTING
+        return phase_of(self)
 
-    def _phase_without_launcher(self) -> str:
-        facts = self.facts
-        if not facts.launched:
-            return CONFIGURED if facts.configured else PHASE_UNKNOWN
-        if self.work_done:
-            return FAILED if facts.mark("forced_exit") else FINISHED
-        if self.last_words is not None:
-            return FAILED
-        if self.idle is not None and self.idle <= self.stall_bound:
-            return DRAINING if self.draining else RUNNING
-        return PHASE_UNKNOWN
+    @property
+    def job(self) -> SlurmJob | None:
+        """The run's current SLURM job."""
+        return self.facts.jobs[-1] if self.facts.jobs else None
+
+    @property
+    def in_grace(self) -> bool:
+        """Whether the job log says that a component ended badly and the others may still write."""
+        return self.job is not None and self.job.grace_since is not None and self.job.state in HOLDING
 
     @property
     def workers(self) -> tuple[str, ...]:
@@ -127,6 +95,25 @@ class View:
         ]
         return sorted(lost, key=lambda process: process.ended or process.as_of)
 
+    @cached_property
+    def missing(self) -> list[str]:
+        """Without a launcher's word: components that the run needs and that have no process on the only host they can
+        be on, while others of the run have."""
+        search = self.facts.search
+        if search is None or not search.local or search.hidden or not search.found:
+            return []
+        return [name for name in search.missing if name in _ESSENTIAL and not self.finished(name)]
+
+    @cached_property
+    def vanished(self) -> bool:
+        """Without a launcher's word: whether no process of the run is left on the only host they can be on.
+
+        That its directory lies on a local disk is not enough: it may be a copy of a run that lives elsewhere.
+        """
+        search = self.facts.search
+        here = search is not None and search.host in self.facts.hosts
+        return here and search is not None and bool(search.local) and not search.hidden and not search.found
+
     def _ended(self, process: Process) -> bool:
         """Whether a process may have ended: a worker that is done, or a server once all workers are."""
         if process.exit_code not in (None, 0):
@@ -145,6 +132,17 @@ class View:
         return said or (shipped is not None and max_steps is not None and shipped >= max_steps)
 
     @cached_property
+    def evaluating(self) -> bool:
+        """Whether the run evaluates and nothing else: no training episode is in flight."""
+        pipeline = self.facts.pipeline
+        return self.facts.run.kind == "eval" or (
+            pipeline is not None
+            and self.pipeline_is_fresh
+            and bool(pipeline.inflight_eval)
+            and pipeline.inflight_train == 0
+        )
+
+    @cached_property
     def culprit(self) -> Process | None:
         """The process whose end came first and is not the echo of another's."""
         return to_blame(self.lost, self.facts.errors)
@@ -153,6 +151,27 @@ class View:
     def cause(self) -> LogError | None:
         """The earliest primary error that explains the end of the run."""
         return root_cause(self.facts.errors, self.culprit, self.lost)
+
+    @cached_property
+    def root_incident(self) -> Incident | None:
+        """The earliest known failure that explains the end of the run, on whatever node, rank or component.
+
+        None when the error that the component itself ended with came before it.
+        """
+        ended = self.culprit.ended if self.culprit is not None else None
+        found = next(
+            (
+                one
+                for one in self.facts.incidents
+                if not one.secondary and one.severity == "fatal" and one.signature not in GENERIC
+                if ended is None or one.time is None or ended - INCIDENT <= one.time <= ended + BEFORE
+            ),
+            None,
+        )
+        cause = self.cause or self.last_words
+        if found is None or cause is None or found.file == cause.file:
+            return found
+        return found if (found.time or 0.0) <= (cause.time or 0.0) else None
 
     @cached_property
     def last_words(self) -> LogError | None:
@@ -204,87 +223,8 @@ class View:
     @cached_property
     def stall_bound(self) -> float:
         """Seconds without progress after which a run is stuck."""
-        return max(STALL_FACTOR * (self.facts.progress.median_step or 0.0), STALL_FLOOR)
-
-    # ---- start-up and waiting
-
-    @cached_property
-    def stage(self) -> Stage | None:
-        """The start-up stage, None once a step of this attempt was finished."""
-        facts, run = self.facts, self.facts.run
-        if facts.progress.trainer.time is not None or (facts.progress.trainer.value or 0) > (run.resume_step or 0):
-            return None
-        since = facts.attempt_started
-        waited = [server for server in facts.env_servers if server.ready is None]
-        if waited:
-            names = ", ".join(server.name for server in waited)
-            awaits = f"environment server {names}: no address yet"
-            return Stage("environment servers", awaits, since, run.env_startup_timeout, waited[0].source)
-        since = max((server.ready for server in facts.env_servers if server.ready is not None), default=since)
-        loop = facts.mark("trainer_loop")
-        if self._orchestrator_wait is not None:
-            return self._orchestrator_wait
-        if loop is None:
-            return Stage("trainer", "trainer: not in its training loop yet", since, run.sync_timeout, "trainer.log")
-        since = loop.time or since
-        if run.kind != "rl":
-            return Stage("first step", "trainer: first step", since, run.batch_timeout, loop.file)
-        started = facts.mark("orchestrator_loop")
-        if started is None:
-            what = (
-                self.broadcast_wait or "orchestrator: not in its loop yet (inference and first weights come before it)"
-            )
-            return Stage("first weights", what, since, run.inference_ready_timeout, "orchestrator.log")
-        since = started.time or since
-        if not facts.progress.orchestrator.time:
-            first = facts.progress.episodes.time is None
-            what = "orchestrator: first episode" if first else "orchestrator: first batch (episodes are arriving)"
-            return Stage("first batch", what, since, run.batch_timeout, started.file)
-        since = facts.progress.orchestrator.time
-        return Stage("first step", "trainer: first step", since, run.batch_timeout, loop.file)
-
-    @cached_property
-    def _orchestrator_wait(self) -> Stage | None:
-        """What the orchestrator says that it waits for before its loop begins."""
-        facts, run = self.facts, self.facts.run
-        wait, ready = facts.mark("startup_wait"), facts.mark("startup_ready")
-        if wait is None or facts.mark("orchestrator_loop") is not None:
-            return None
-        if ready is not None and ready.offset > wait.offset:
-            return None
-        since = ready.time if ready is not None else facts.attempt_started
-        what = f"orchestrator: {wait.text}"
-        if "inference server" in wait.text:
-            return Stage("inference", what, since, run.inference_ready_timeout, wait.file)
-        if "environment server" in wait.text:
-            return Stage("environment servers", what, since, run.env_startup_timeout, wait.file)
-        return Stage("first weights", what, since, run.sync_timeout, wait.file)
-
-    @cached_property
-    def broadcast_wait(self) -> str | None:
-        """Who waits for whom in the handshake of the newest policy version."""
-        newest = self.facts.broadcast
-        if newest is None or newest.sender_ready is None:
-            return None
-        if newest.receiver_ready is None:
-            return f"trainer waits for the orchestrator to accept policy v{newest.version}"
-        if newest.started is None:
-            return f"orchestrator waits for the trainer to send policy v{newest.version}"
-        if newest.finished is None:
-            return f"orchestrator waits for the trainer to finish writing policy v{newest.version}"
-        policy = self.facts.progress.policy
-        # The applied version is recorded every few seconds: an older record says nothing about this broadcast.
-        if policy.value is not None and policy.value < newest.version and (policy.seen or 0.0) > newest.finished:
-            return f"orchestrator waits for inference to apply policy v{newest.version} (applied: v{policy.value})"
-        return None
-
-    def _policy_to_come(self, line: str) -> str:
-        """Of a wait for a policy version that was not broadcast yet: who has to make it."""
-        needed, trained = _POLICY.search(line), self.facts.progress.trainer.value
-        sent = self.facts.broadcast.version if self.facts.broadcast is not None else -1
-        if needed is None or trained is None or sent >= int(needed[1]):
-            return ""
-        return f"; the trainer has not sent v{needed[1]}, it is at step {trained + 1}"
+        limits = self.limits.progress
+        return max(limits.stall_factor * (self.facts.progress.median_step or 0.0), limits.stall_floor)
 
     @property
     def slow(self) -> bool:
@@ -296,30 +236,100 @@ class View:
         """Seconds without progress that are more than the usual: two steps."""
         return max(2 * (self.facts.progress.median_step or 0.0), 5.0)
 
+    @property
+    def saving(self) -> bool:
+        """Whether a checkpoint is being written: no step ends meanwhile, and that takes as long as the disk needs."""
+        changed = self.facts.checkpoints.changed
+        return changed is not None and self.facts.as_of - changed <= _FRESH_LINE
+
+    @property
+    def pipeline_is_fresh(self) -> bool:
+        """Whether the orchestrator's event loop ran a moment ago."""
+        times = [self.facts.progress.pipeline.time, self.facts.pipeline.time if self.facts.pipeline else None]
+        newest = max((time for time in times if time is not None), default=None)
+        return newest is not None and self.facts.as_of - newest <= _FRESH_LINE
+
+    # ---- start-up and waiting
+
+    @cached_property
+    def stage(self) -> Stage | None:
+        """The start-up stage, None once a step of this attempt was finished."""
+        return stage_of(self.facts)
+
+    @cached_property
+    def handshake(self) -> Edge | None:
+        """Who waits for whom in the handshake of the newest policy version."""
+        return handshake(self.facts)
+
+    @cached_property
+    def circle(self) -> tuple[Edge, Edge] | None:
+        """Two sides that wait for each other."""
+        return circle(self.facts)
+
     @cached_property
     def awaits(self) -> str | None:
         """What the run waits for, where files say."""
-        if self.broadcast_wait is not None:
-            return self.broadcast_wait
-        facts = self.facts
-        hold, step = facts.mark("hold"), facts.mark("orchestrator_step")
-        if hold is not None and (step is None or step.offset < hold.offset):
-            return f"orchestrator: {hold.text}{self._policy_to_come(hold.text)}"
-        closed, opened = facts.mark("gate_closed"), facts.mark("gate_open")
-        if closed is not None and (opened is None or opened.offset < closed.offset):
-            return f"orchestrator: {closed.text}{self._policy_to_come(closed.text)}"
-        wait, trained_line = facts.mark("trainer_wait"), facts.mark("trainer_step")
-        if wait is not None and (trained_line is None or trained_line.offset < wait.offset):
-            return f"trainer: {wait.text}"
-        trained, shipped = facts.progress.trainer.value, facts.progress.orchestrator.value
-        if facts.run.kind != "rl" or trained is None or shipped is None:
-            return facts.launcher.waiting_for if facts.launcher else None
-        if trained < shipped:
-            return f"trainer: step {trained + 1} (its batch was shipped)"
-        return f"trainer waits for batch {trained + 1} of the orchestrator"
+        return awaited(self.facts)
+
+    # ---- series
+
+    def trainer(self, key: str) -> Series | None:
+        return self.facts.find(TRAINER, key)
+
+    def orchestrator(self, key: str) -> Series | None:
+        return self.facts.find(ORCHESTRATOR, key)
+
+    def of_episodes(self, *tail: str, subset: str = "all", agents: bool) -> list[Series]:
+        """``train/<env>/<subset>[/<agent>]/<tail>`` of each environment; of all together where none is told apart."""
+        length = 3 + agents + len(tail)
+        found = [
+            series
+            for series in self.facts.series
+            if series.producer == ORCHESTRATOR
+            and len(parts := series.key.split("/")) == length
+            and (parts[0], parts[2]) == ("train", subset)
+            and tuple(parts[-len(tail) :]) == tail
+        ]
+        of_envs = [series for series in found if env_of(series) != "agg"]
+        return of_envs or found
+
+    @cached_property
+    def first_step(self) -> int:
+        """The first step of this attempt."""
+        return (self.facts.run.resume_step or 0) + 1
+
+    @cached_property
+    def unusual_steps(self) -> frozenset[int]:
+        """Steps whose times say nothing: the first ones, and those beside an evaluation or a checkpoint."""
+        first = range(self.first_step, self.first_step + self.limits.pace.first_steps)
+        evaluated = {
+            step for series in self.facts.series if series.key.startswith("eval/") for step in series.steps if step
+        }
+        saved = {
+            step
+            for series in (self.trainer("time/save_ckpt"), self.orchestrator("time/save_ckpt"))
+            if series is not None
+            for step, value in zip(series.steps, series.values, strict=True)
+            if value and step is not None
+        }
+        return frozenset({*first, *saved, *(step + after for step in evaluated for after in (0, 1, 2))})
+
+    @cached_property
+    def bottleneck(self) -> Bottleneck | None:
+        """Where the wall time of the last steps went."""
+        return split(self)
+
+    def incidents(self, *signatures: str) -> list[Incident]:
+        """Known failures of these kinds, in the order of the facts."""
+        return [incident for incident in self.facts.incidents if incident.signature in signatures]
+
+
+def env_of(series: Series) -> str:
+    """The environment of a series below ``train/``, ``eval/`` or ``env_server/``."""
+    return series.key.split("/")[1]
 
 
 def usual(series: Series, least: int = 5) -> float | None:
-    """Median of the values before the last one; None with fewer than ``least``."""
-    before = [value for value in series.values[:-1] if value is not None]
+    """Median of up to 20 values before the last one; None with fewer than ``least``."""
+    before: Sequence[float] = [value for value in series.values[:-1] if value is not None][-USUAL_OF:]
     return median(before) if len(before) >= least else None

@@ -1,20 +1,54 @@
-"""What a rule is, and words that several rules use."""
+"""What a rule is, how it is documented, and words that several rules use."""
 
+import inspect
+import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from prl.watch.facts import LogError, Process
+from prl.watch.facts import LogError, Process, Series
+from prl.watch.surroundings import Incident
+from prl.watch.thresholds import DEFAULT, Thresholds
 from prl.watch.verdict import Evidence, Finding
 from prl.watch.view import View
+
+_PARTS = ("Needs", "Speaks", "Silent")
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule and the id under which it is documented."""
+    """A rule, the id under which it is documented, and the phases in which it is asked.
+
+    The docstring of ``check`` is its documentation: what it means, then paragraphs that begin with ``Needs:``,
+    ``Speaks:`` and ``Silent:``. A threshold stands in it as ``{training.kl_high}``.
+    """
 
     id: str
     check: Callable[[View], Finding | None]
+    phases: Collection[str] | None = None
+    """None: in all of them."""
+
+
+@dataclass(frozen=True)
+class Documentation:
+    """A rule in words."""
+
+    summary: str
+    needs: str
+    speaks: str
+    silent: str
+
+
+def document(rule: Rule, limits: Thresholds = DEFAULT) -> Documentation:
+    """The documentation of a rule with the thresholds filled in. Raises ValueError when a part is missing."""
+    text = inspect.getdoc(rule.check) or ""
+    parts = re.split(rf"^({'|'.join(_PARTS)}): ", text, flags=re.M)
+    found = dict(zip(parts[1::2], parts[2::2], strict=True))
+    if tuple(found) != _PARTS:
+        raise ValueError(f"rule {rule.id}: its docstring needs the parts {', '.join(_PARTS)} in this order")
+    areas = vars(limits)
+    summary, *others = (" ".join(part.format(**areas).split()) for part in (parts[0], *found.values()))
+    return Documentation(summary, *others)
 
 
 def restart(view: View) -> str:
@@ -46,7 +80,7 @@ def signal_name(number: int) -> str:
 
 def end_evidence(process: Process) -> Evidence:
     """Where the end of a process is recorded, or that the system does not know the process any more."""
-    where = "launcher/status.json" if process.exit_code is not None else f"process {process.pid} on {process.host}"
+    where = process.source if process.exit_code is not None else f"process {process.pid} on {process.host}"
     return Evidence(where, f"{process.name} (pid {process.pid}) {how_it_ended(process)}", time=process.ended)
 
 
@@ -54,3 +88,35 @@ def error_evidence(error: LogError) -> Evidence:
     """Where an error stands."""
     text = error.summary if error.summary == error.header else f"{error.header}: {error.summary}"
     return Evidence(error.file, text, offset=error.offset, time=error.time)
+
+
+def incident_evidence(incident: Incident) -> Evidence:
+    """Where a known failure was said first."""
+    times = f" ({incident.count} times)" if incident.count > 1 else ""
+    return Evidence(incident.file, f"{incident.text}{times}", offset=incident.offset, time=incident.time)
+
+
+def series_evidence(series: Series, count: int = 1) -> list[Evidence]:
+    """The last values of a series."""
+    rows = list(zip(series.steps, series.times, series.values, strict=True))[-count:]
+    return [
+        Evidence(series.source, f"{series.key} = {value:.4g}", step=step, time=time)
+        for step, time, value in rows
+        if value is not None
+    ]
+
+
+def at_step(series: Series) -> str:
+    """``at step 12``; nothing for a series by the clock."""
+    return f" at step {series.last_step}" if series.last_step is not None else ""
+
+
+def newest(series: Sequence[Series]) -> list[Series]:
+    """Those with a value at the newest step of all: what an environment said long ago says nothing now."""
+    steps = [one.last_step for one in series if one.last_step is not None]
+    last = max(steps, default=None)
+    return [one for one in series if one.last is not None and one.last_step == last]
+
+
+def highest(series: Iterable[Series]) -> list[Series]:
+    return sorted(series, key=lambda one: one.last or 0.0, reverse=True)

@@ -2,25 +2,28 @@
 
 from prl.rundir import status
 from prl.watch.facts import ALIVE, GONE
-from prl.watch.rules.base import Rule, end_evidence, error_evidence, how_it_ended, restart
-from prl.watch.verdict import (
-    CRITICAL,
-    DRAINING,
-    FAILED,
-    FAILING,
-    FINISHED,
-    RUNNING,
-    STARTING,
-    WARNING,
-    Evidence,
-    Finding,
-)
+from prl.watch.rules.base import Rule, end_evidence, error_evidence, how_it_ended, incident_evidence, restart
+from prl.watch.verdict import CRITICAL, FAILED, FAILING, FINISHED, LIVE, WARNING, Evidence, Finding
 from prl.watch.view import View
+
+_NO_END = (status.STARTING, status.RUNNING, status.STOPPING)
+_MAX_LOGS = 3
 
 
 def component_gone(view: View) -> Finding | None:
-    """A component ended while the run needs it and its launcher still lives."""
-    if view.phase != FAILING or not view.lost or (view.facts.launcher and view.facts.launcher.state == GONE):
+    """A component is no more while the run needs it.
+
+    Needs: the launcher's `launcher/status.json` and, on the same host, the process table; for runs without it a search
+    of the process table of the only host that can write to the run directory.
+    Speaks: when a process ended or is unknown to the system under its pid and start time while others live: the trainer
+    or the orchestrator without the finish line in its log, any other one before both have finished. The process that
+    ended first is named, unless its log only tells of lost connections while another that ended with it has a cause of
+    its own.
+    Silent: when a worker wrote its finish line and ended with 0, and for servers once the work is done.
+    """
+    if not view.lost:
+        return _component_missing(view)
+    if view.facts.launcher and view.facts.launcher.state == GONE:
         return None
     first = view.culprit or view.lost[0]
     # Once the launcher ends the rest, that others are gone is its doing.
@@ -37,10 +40,40 @@ def component_gone(view: View) -> Finding | None:
     )
 
 
+def _component_missing(view: View) -> Finding | None:
+    """The same of a run that no launcher speaks of."""
+    search = view.facts.search
+    if not view.missing or search is None:
+        return None
+    words = view.last_words
+    names = " and ".join(view.missing)
+    return Finding(
+        rule="process.component-gone",
+        severity=CRITICAL,
+        message=f"{names} of this run {'have' if len(view.missing) > 1 else 'has'} no process while others live",
+        evidence=[
+            Evidence(
+                f"processes on {search.host}", f"{search.found} of the run, none of {names}", time=view.facts.as_of
+            )
+        ]
+        + ([error_evidence(words)] if words else []),
+        cause=f"{words.component}: {words.summary}" if words else None,
+        action=restart(view),
+    )
+
+
 def run_failed(view: View) -> Finding | None:
-    """The run ended with an error."""
+    """The run ended with an error.
+
+    Needs: the launcher's last word, or (runs without `launcher/status.json`) a crash header in the log of trainer,
+    orchestrator or inference that no progress followed.
+    Speaks: with exit codes and the earliest primary error. Secondary, and never the cause: the launcher's and
+    torchrun's lines about a component, SLURM's wrappers, lost connections around the end of a process, and whatever
+    is said within 90 s after one ended badly.
+    Silent: when the run was stopped by a signal: the reason is then given with the verdict.
+    """
     launcher = view.facts.launcher
-    if view.phase != FAILED or (launcher is not None and launcher.phase != status.FAILED):
+    if launcher is not None and launcher.phase != status.FAILED:
         return None
     if launcher is None:
         if view.last_words is None or view.work_done:
@@ -51,8 +84,8 @@ def run_failed(view: View) -> Finding | None:
             rule="process.run-failed",
             severity=CRITICAL,
             message=message,
-            evidence=[error_evidence(crash)],
-            cause=crash.summary,
+            evidence=_with(error_evidence(crash), _cause_evidence(view)),
+            cause=_cause(view, crash.file) if view.root_incident is not None else crash.summary,
             action=restart(view),
         )
     # A process without an exit code was ended by whoever cleaned up; the launcher's own word says why.
@@ -73,20 +106,16 @@ def run_failed(view: View) -> Finding | None:
 
 
 def launcher_gone(view: View) -> Finding | None:
-    """The launcher is gone and recorded no end."""
+    """The launcher is no more and recorded no end.
+
+    Needs: `launcher/status.json` written on this host.
+    Speaks: when no process has the launcher's pid and start time although its last word was starting, running or
+    stopping; the processes that still live are named with their pids.
+    Silent: on other hosts (a launcher there that has not written for 30 s makes the health Unknown), and when both
+    workers wrote their finish lines.
+    """
     launcher = view.facts.launcher
-    if (
-        launcher is None
-        or launcher.state != GONE
-        or launcher.phase
-        not in (
-            status.STARTING,
-            status.RUNNING,
-            status.STOPPING,
-        )
-    ):
-        return None
-    if view.phase == FINISHED:
+    if launcher is None or launcher.state != GONE or launcher.phase not in _NO_END:
         return None
     left = [process for process in view.facts.processes if process.state == ALIVE]
     names = ", ".join(f"{process.name} (pid {process.pid})" for process in left)
@@ -100,16 +129,22 @@ def launcher_gone(view: View) -> Finding | None:
             Evidence(f"process {launcher.pid} on {launcher.host}", "no such process with that start time"),
             *_cause_evidence(view),
         ],
-        cause=view.cause.summary if view.cause else "it was killed, or its host was restarted",
+        cause=_cause(view, "logs/latest/launcher.log")
+        if view.cause or view.root_incident
+        else "it was killed, or its host was restarted",
         action=(f"End the processes that are left by their pids ({names}), then go on. " if left else "")
         + restart(view),
     )
 
 
 def stopped(view: View) -> Finding | None:
-    """A process of a run that should be running is held by the system: it lives and does nothing."""
-    if view.phase not in (STARTING, RUNNING, DRAINING):
-        return None
+    """A process of the run is held by the system: it lives and does nothing.
+
+    Needs: the process table of the host that the run's processes live on.
+    Speaks: at once when a process of the run, or one that descends from it, is in state T (SIGSTOP, a debugger) while
+    the run should be running, with the pids and the command that lets them go on.
+    Silent: on other hosts and after the end.
+    """
     held = {pid: process for process in view.facts.processes for pid in process.stopped}
     if not held:
         return None
@@ -128,7 +163,14 @@ def stopped(view: View) -> Finding | None:
 
 
 def hidden_failure(view: View) -> Finding | None:
-    """Everything claims success, but a worker never said that it had finished."""
+    """The run claims success and is none.
+
+    Needs: the logs of trainer and orchestrator.
+    Speaks: when the launcher recorded success but a worker never wrote its finish line, or the orchestrator's
+    shutdown was cut off and it left with exit code 0.
+    Silent: when a log cannot be read, or was read in part and that part holds none of the worker's own lines: nothing
+    is then said of it.
+    """
     launcher = view.facts.launcher
     if launcher is not None:
         if launcher.phase != status.FINISHED:
@@ -157,6 +199,16 @@ def hidden_failure(view: View) -> Finding | None:
 
 
 def _cause(view: View, log: str) -> str:
+    known = view.root_incident
+    if known is None:
+        return _said_cause(view, log)
+    own = view.cause is not None and view.cause.file == known.file
+    said = _said_cause(view, log) if own else f"{known.component}: {known.text}"
+    details = f" ({'; '.join(known.details)})" if known.details else ""
+    return f"{said}{details}. Usually: {known.cause}. Usual fix: {known.fix}"
+
+
+def _said_cause(view: View, log: str) -> str:
     cause, process = view.cause, view.culprit
     if cause is not None and (cause.fatal or process is None or not process.reason):
         return f"{cause.component}: {cause.summary}"
@@ -168,13 +220,79 @@ def _cause(view: View, log: str) -> str:
 
 
 def _cause_evidence(view: View) -> list[Evidence]:
-    return [error_evidence(view.cause)] if view.cause is not None else []
+    known = [incident_evidence(view.root_incident)] if view.root_incident is not None else []
+    said = [error_evidence(view.cause)] if view.cause is not None else []
+    return [*known, *(one for one in said if [one.offset, one.source] not in [[k.offset, k.source] for k in known])]
+
+
+def vanished(view: View) -> Finding | None:
+    """No process of the run is left, and nothing recorded its end.
+
+    Needs: a run without `launcher/status.json`, whose directory lies on a disk that only this host can write to, and
+    the process table.
+    Speaks: when no process of the run exists, trainer and orchestrator never wrote their finish lines, and no crash
+    header says why.
+    Silent: on file systems that other hosts share, where processes of the directory's owner cannot be looked into,
+    and when a SLURM job of the run lives.
+    """
+    search = view.facts.search
+    if search is None or not view.vanished or view.work_done or view.last_words is not None:
+        return None
+    unfinished = " and ".join(worker for worker in view.workers if not view.finished(worker))
+    return Finding(
+        rule="process.vanished",
+        severity=CRITICAL,
+        message=f"No process of the run is left on {search.host}, and {unfinished} never wrote the finish line",
+        evidence=[
+            Evidence(f"processes on {search.host}", "none belongs to this run directory", time=view.facts.as_of),
+            *(Evidence(log.file, "no finish line", offset=log.size) for log in view.facts.logs[:_MAX_LOGS]),
+        ],
+        cause="it was killed, or its host was restarted",
+        action=restart(view),
+    )
+
+
+def lingering(view: View) -> Finding | None:
+    """The run has finished and some of its processes live on.
+
+    Needs: the process table of the run's host, or the launcher's fresh word.
+    Speaks: when the run finished more than {jobs.holding:.0f} s ago and processes of it are alive: they hold devices,
+    ports and memory.
+    Silent: before that (servers are ended after the workers), and where processes cannot be seen.
+    """
+    ended = _finished_at(view)
+    left = [process for process in view.facts.processes if process.state == ALIVE]
+    if not left or ended is None or view.facts.as_of - ended <= view.limits.jobs.holding:
+        return None
+    named = ", ".join(f"{process.name} (pid {process.pid} on {process.host})" for process in left)
+    return Finding(
+        rule="process.lingering",
+        severity=WARNING,
+        message=f"The run has finished, but these processes live on: {named}",
+        evidence=[Evidence(f"process {process.pid} on {process.host}", process.title) for process in left],
+        cause="they were not told to end, or do not heed it",
+        action=f"When the result is safe, end them by their pids: kill {' '.join(str(one.pid) for one in left)}",
+    )
+
+
+def _finished_at(view: View) -> float | None:
+    launcher = view.facts.launcher
+    if launcher is not None and launcher.ended is not None:
+        return launcher.ended
+    marks = [view.facts.mark(f"{worker}_done", worker) for worker in view.workers]
+    return max((mark.time for mark in marks if mark is not None and mark.time is not None), default=None)
+
+
+def _with(first: Evidence, others: list[Evidence]) -> list[Evidence]:
+    return [first, *(one for one in others if (one.source, one.offset) != (first.source, first.offset))]
 
 
 RULES = (
-    Rule("process.component-gone", component_gone),
-    Rule("process.run-failed", run_failed),
-    Rule("process.launcher-gone", launcher_gone),
-    Rule("process.stopped", stopped),
-    Rule("process.hidden-failure", hidden_failure),
+    Rule("process.component-gone", component_gone, (FAILING,)),
+    Rule("process.run-failed", run_failed, (FAILED,)),
+    Rule("process.launcher-gone", launcher_gone, (FAILING, FAILED)),
+    Rule("process.vanished", vanished, (FAILED,)),
+    Rule("process.stopped", stopped, LIVE),
+    Rule("process.hidden-failure", hidden_failure, (FINISHED, FAILED)),
+    Rule("process.lingering", lingering, (FINISHED,)),
 )

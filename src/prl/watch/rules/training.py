@@ -3,7 +3,7 @@
 from prl.watch.facts import NonFinite, Series
 from prl.watch.keys import STABILITY_KEYS
 from prl.watch.rules.base import Rule
-from prl.watch.verdict import CRITICAL, WARNING, Evidence, Finding
+from prl.watch.verdict import CRITICAL, FAILED, FAILING, FINISHED, LIVE, WARNING, Evidence, Finding
 from prl.watch.view import View
 
 _RECENT = 20
@@ -20,10 +20,15 @@ _WATCH = "Watch the gradient norm and mismatch KL, and keep a checkpoint from be
 
 
 def non_finite(view: View) -> Finding | None:
-    """Loss, gradient norm, entropy or mismatch KL is not a number.
+    """Loss, gradient norm, entropy, mismatch KL or masked share is not a number: critical at the newest step, a warning
+    for 20 steps after the values became numbers again.
 
-    The writer drops such a value, so a key that is missing from a step's rows counts only with a console line that
-    names it; a step line that prints ``nan`` counts by itself.
+    Needs: the trainer's log and `metrics.jsonl`.
+    Speaks: when the console says that a value was dropped and the value is missing from the rows of a complete step,
+    when a step line prints a loss or gradient norm of `nan` or `inf`, or when the metrics themselves hold one. A run
+    that finished with one at its last step is told of too: it is Degraded.
+    Silent: when a value is merely missing, for a step whose rows are not all written, and of a finished run whose last
+    values are numbers.
     """
     named = [found for found in view.facts.nonfinite if found.component == "trainer" and found.key in STABILITY_KEYS]
     if not named or view.step is None:
@@ -34,6 +39,8 @@ def non_finite(view: View) -> Finding | None:
     if not steps or steps[-1] < view.step - _RECENT:
         return None
     still = steps[-1] >= view.step
+    if view.phase == FINISHED and not still:
+        return None
     where = f"at step {steps[-1]}" if len(steps) == 1 else f"at {len(steps)} of the last steps, up to step {steps[-1]}"
     after = "" if still else f"; since then the values are numbers again (step {view.step})"
     return Finding(
@@ -70,4 +77,4 @@ def _evidence(found: NonFinite) -> Evidence:
     return Evidence(found.file, f"{found.key} is not a number", offset=found.offset, step=found.step, time=found.time)
 
 
-RULES = (Rule("training.non-finite", non_finite),)
+RULES = (Rule("training.non-finite", non_finite, (*LIVE, FINISHED, FAILING, FAILED)),)
