@@ -76,3 +76,9 @@ def test_gaps_below_half_a_day_are_recovered(gaps: list[int], start: int, delay:
     times = [origin + start + offset for offset in itertools.accumulate(gaps)]
     clocks = [int(time - origin) % DAY for time in times]
     assert [one.time for one in date_clocks(clocks, times[-1] + delay, UTC)] == times
+
+
+def test_a_late_line_of_yesterday_does_not_make_another_day() -> None:
+    clocks = [clock(text) for text in ("23:59:58", "00:00:01", "23:59:59", "00:00:02")]
+    dated = date_clocks(clocks, at(dt.date(2026, 11, 30), "00:00:10"), UTC)
+    assert [one.time - dated[0].time for one in dated] == [0, 3, 1, 4]

@@ -227,3 +227,74 @@ def test_of_chained_exceptions_the_last_is_meant(tmp_path: Path, chain: str, hea
     (entry,) = read_log(path).entries
     assert entry.exception == meant
     assert entry.message == ("Fatal error in train" if header else meant)
+
+
+@pytest.mark.parametrize("header", ["10:00:00   ERROR Fatal error in train\n", ""])
+def test_two_tracebacks_without_a_link_are_two_errors(tmp_path: Path, header: str) -> None:
+    # Neither is to blame for the other, also where the first one ends in something that looks like no exception.
+    trace = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n'
+    log = read(tmp_path / "a.log", f"{header}{trace}odd: ending\n{trace}KeyError: 'b'\n{trace}ValueError: c\n")
+    assert [entry.exception for entry in errors(log)] == [None, "KeyError: 'b'", "ValueError: c"]
+
+
+def test_a_group_and_what_follows_it_are_two_errors(tmp_path: Path) -> None:
+    group = (
+        "  + Exception Group Traceback (most recent call last):\n"
+        '  |   File "/x/loop.py", line 1, in run\n'
+        "  | ExceptionGroup: two (2 sub-exceptions)\n"
+        "  +-+---------------- 1 ----------------\n"
+        "    | Traceback (most recent call last):\n"
+        '    |   File "/x/loop.py", line 9, in step\n'
+        "    | KeyError: 'a'\n"
+        "    +---------------- 2 ----------------\n"
+        "    | Traceback (most recent call last):\n"
+        '    |   File "/x/loop.py", line 9, in step\n'
+        "    | TimeoutError: b\n"
+        "    +------------------------------------\n"
+    )
+    log = read(tmp_path / "x.log", HEAD + group + "Traceback (most recent call last):\n  File 'x'\nOSError: c\n")
+    assert [entry.exception for entry in errors(log)] == ["TimeoutError: b", "OSError: c"]
+
+
+def test_vllm_repeats_its_header_before_each_line_of_a_traceback(tmp_path: Path) -> None:
+    head = "(EngineCore_DP0 pid=9) ERROR 11-29 10:04:23 [core.py:700] "
+    lines = ("EngineCore encountered a fatal error.", "Traceback (most recent call last):", "  File 'x'", "OSError: c")
+    text = "".join(f"{head}{line}\n" for line in lines) + "(EngineCore_DP0 pid=9) INFO 11-29 10:04:24 [core.py:1] on\n"
+    failed, on = read(tmp_path / "x.log", text).entries
+    assert (failed.message, failed.exception, on.message) == (lines[0], "OSError: c", "on")
+
+
+def test_slurm_output_has_levels_and_times(tmp_path: Path) -> None:
+    text = (
+        "slurmstepd: error: *** STEP 7.0 ON n7 CANCELLED AT 2026-01-02T03:04:05 ***\n"
+        "srun: error: n8: task 1: Exited with exit code 1\nsrun: Job step aborted: Waiting\nplain words\n"
+    )
+    log = read(tmp_path / "slurm-7.out", text)
+    assert [entry.level for entry in log.entries] == ["ERROR", "ERROR", "INFO"]
+    assert log.entries[0].exact
+    assert log.entries[0].time == dt.datetime(2026, 1, 2, 3, 4, 5).timestamp()  # noqa: DTZ001
+    assert log.entries[2].more == ["plain words"]
+
+
+def test_a_character_that_is_cut_is_left_for_later(tmp_path: Path) -> None:
+    log = read(tmp_path / "x.log", "ok\nloss … déjà 语言\n".encode()[:-3])
+    assert (log.entries[0].more, log.replaced, log.partial) == (["loss … déjà 语"], 0, True)
+    broken = read(tmp_path / "y.log", b"one\ntwo \xd0 bytes \xff\xfe\nthree\n")
+    assert (broken.entries[0].more, broken.replaced) == (["two \ufffd bytes \ufffd\ufffd", "three"], 1)
+
+
+def test_the_first_line_keeps_its_colours_for_a_page(tmp_path: Path) -> None:
+    text = "\x1b[2m12:00:01\x1b[0m\x1b[31m\x1b[1m   ERROR\x1b[0m \x1b[31mboom\x1b[0m\n\x1b]0;title\x07\x1b[2Jmore\n"
+    (entry,) = read(tmp_path / "x.log", text).entries
+    assert (entry.level, entry.message, entry.more) == ("ERROR", "boom", ["more"])
+    assert entry.first_line == "12:00:01   ERROR boom"
+    assert "\x1b[31mboom" in (entry.styled or "")
+
+
+def test_two_bars_and_a_line_between_are_three(tmp_path: Path) -> None:
+    text = "\rload 1%\rload 2%\rtrain 1%\rtrain 2%\rtrain 3%\r10:00:00    INFO in between\rtrain 4%\n"
+    entries = read(tmp_path / "x.log", text).entries
+    assert [(entry.message, entry.states) for entry in entries] == [
+        ("load 2%", 2), ("train 3%", 3), ("in between", 1),
+    ]  # fmt: skip
+    assert entries[2].more == ["train 4%"]

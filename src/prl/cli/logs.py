@@ -241,12 +241,22 @@ def _show_values(request: _Request, pattern_id: str, *, as_json: bool) -> None:
     where = lambda entry: any(parsed.id == pattern_id for parsed in parse(entry))  # noqa: E731
     page = _collect(replace(request, wanted=replace(request.wanted, query=query, where=where)))
     found = [(entry, parsed) for entry in page.entries for parsed in parse(entry) if parsed.id == pattern_id]
-    rows: list[dict[str, Any]] = [
-        {"time": entry.time, "component": entry.component, "file": entry.file, "offset": entry.offset, **parsed.values}
+    rows = [
+        {
+            "time": entry.time,
+            "exact": entry.exact,
+            "component": entry.component,
+            "rank": entry.rank,
+            "values": parsed.values,
+            "file": entry.file,
+            "offset": entry.offset,
+        }
         for entry, parsed in found
     ]
     if as_json:
-        nonfinite = sorted({name for row in rows for name, value in row.items() if _is_nonfinite(value)})
+        nonfinite = sorted(
+            {name for _, parsed in found for name, value in parsed.values.items() if _is_nonfinite(value)}
+        )
         _print_page(request.logs, page, rows, {"pattern": pattern_id, "nonfinite": nonfinite})
         return
     for entry, parsed in found:

@@ -14,6 +14,7 @@ COMMANDS = {
     "episodes": ("prl.cli.episodes", "episodes"),
     "episode": ("prl.cli.episode", "episode"),
     "metrics": ("prl.cli.metrics", "metrics"),
+    "logs": ("prl.cli.logs", "logs"),
     "check-in": ("prl.cli.check_in", "check_in"),
 }
 """Subcommands by name: module and attribute."""
