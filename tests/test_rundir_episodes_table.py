@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from prl.rundir import jsonl
 from prl.rundir.annotations.writer import AnnotationWriter
 from prl.rundir.chunks import Sealer, seal
+from prl.rundir.episodes import gaps
 from prl.rundir.episodes import stream as stream_module
 from prl.rundir.episodes import table as table_module
 from prl.rundir.episodes.filters import Filters
@@ -732,6 +733,63 @@ def test_bad_line_costs_no_good_one(tmp_path: Path, bad: bytes) -> None:
     if bad != b'{"id": NaN}\n':
         assert table.damage[INDEX].lines == table.damage[VALUES].lines == 1
         assert table.damage[INDEX].first_offset == len((traces / INDEX).read_bytes().splitlines(keepends=True)[0])
+
+
+@pytest.mark.parametrize("lost", [{0}, {3}, {4, 5, 6}, {0, 2, 5}])
+@pytest.mark.parametrize("how", ["damaged", "absent", "joined"])
+def test_row_that_was_lost_between_others_is_made_from_its_record(tmp_path: Path, lost: set[int], how: str) -> None:
+    """Its number is missing among the rows; the record that lies where it should lead is there."""
+    traces = traces_of(tmp_path)
+    write(traces, range(9))
+    whole = everything(opened(traces, cached=False))
+    instead = {"damaged": b"\0" * 50 + b"\n", "absent": b"", "joined": b'{"line": 3, "id"'}[how]
+    rewrite(traces / INDEX, lambda number, row: instead if number in lost else row)
+    table = opened(traces)
+    shown = everything(table)
+    lost = lost | {number + 1 for number in lost} if how == "joined" else lost  # a line without its end spoils the next
+    assert [{**row, "row": None} for row in shown] == [{**row, "row": None} for row in whole]
+    assert table.row("e3") is not None
+    assert table.column("line").tolist() == [n for n in range(1, 10) if n - 1 not in lost] + sorted(n + 1 for n in lost)
+    assert table.values_missing == 0, "their values were there all the time"
+    again = opened(traces)
+    assert everything(again) == shown
+    write(traces, range(9, 12))
+    assert again.refresh()
+    assert ids(everything(again)) == [f"e{number}" for number in range(12)]
+
+
+def test_gaps_are_filled_in_parts_and_many_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    traces = traces_of(tmp_path)
+    write(traces, range(20))
+    whole = everything(opened(traces, cached=False))
+    rewrite(traces / INDEX, lambda number, row: b"" if number % 3 == 1 else row)
+    table = EpisodeTable(traces, cached=False)
+    for _ in range(100):
+        table.refresh(max_bytes=1)
+        if table.at_end:
+            break
+    assert [{**row, "row": None} for row in everything(table)] == [{**row, "row": None} for row in whole]
+    monkeypatch.setattr(gaps, "MAX_GAPS", 2)
+    few = opened(traces, cached=False)
+    assert [{**row, "row": None} for row in everything(few)] == [{**row, "row": None} for row in whole]
+    assert few.repeated == 0
+
+
+def test_numbers_that_lie_cost_nothing(tmp_path: Path) -> None:
+    traces = traces_of(tmp_path)
+    write(traces, range(6))
+    rewrite(traces / INDEX, lambda number, row: {**row, "line": (7, 2_000_000_000, 1, 900, 2, 10**30)[number]})
+    table = opened(traces)
+    assert table.count == 6
+    assert table.row("e5") is not None
+
+
+def test_numbers_that_no_float_can_hold(tmp_path: Path) -> None:
+    traces = traces_of(tmp_path)
+    write(traces, range(2))
+    huge = b'{"line": 1, "chunk": 0, "offset": 0, "id": "e0", "reward": -1%b, "cost": NaN, "turns": 1%b}\n'
+    rewrite(traces / INDEX, lambda number, row: row if number else huge % (b"0" * 400, b"0" * 400))
+    assert opened(traces).column("reward").tolist() == [-np.inf, 0.1]
 
 
 def test_row_with_a_place_far_away_costs_no_other(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ was reached can be kept as a :class:`Mark`, beside what was made of the lines, a
 
 import errno
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +35,13 @@ class Block:
 
     offset: int
     data: bytes
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """``(byte offset, line without newline)`` of each line."""
+        offset = self.offset
+        for line in self.data.removesuffix(b"\n").split(b"\n"):
+            yield offset, line
+            offset += len(line) + 1
 
 
 class Follower:

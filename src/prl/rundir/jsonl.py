@@ -192,14 +192,8 @@ class Tail:
         return self._decode(self._lines.finish())
 
     def _decode(self, block: Block) -> list[Line]:
-        found = []
-        offset = block.offset
-        for line in block.data.removesuffix(b"\n").split(b"\n"):
-            value = self.damage.decode(offset, line)
-            if value is not None:
-                found.append(Line(offset, value))
-            offset += len(line) + 1
-        return found
+        decoded = ((offset, self.damage.decode(offset, line)) for offset, line in block.lines())
+        return [Line(offset, value) for offset, value in decoded if value is not None]
 
 
 def read_lines(path: Path) -> tuple[list[Line], Damage]:

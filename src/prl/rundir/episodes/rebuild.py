@@ -2,38 +2,35 @@
 
 The index is derived, so it is checked against the stream by content: its newest row at each look, a few others when
 reading begins. Rows beyond the stream's end are left out; an index whose rows name other records is not used at all;
-records behind its last row get rows made here. These live in the user's cache, never in the run directory. Rows of
-values have no places: they are matched by id, and made from the records on demand only, since that reads all of them.
+records behind its last row, and those whose rows were lost between others, get rows made here. These live in the user's
+cache, never in the run directory. Rows of values have no places: they are matched by id, and made from the records on
+demand only, since that reads all of them.
 """
 
-from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from prl.rundir import jsonl
 from prl.rundir.cache import mark_from_json, mark_to_json
-from prl.rundir.episodes.columns import UNKNOWN, Array, KeyIndex, text_key
+from prl.rundir.episodes.columns import UNKNOWN, Array, text_key
+from prl.rundir.episodes.gaps import Gap, Newest, bounded, find_gaps
 from prl.rundir.episodes.record import index_row, values_row
 from prl.rundir.episodes.shipping import Shipping
-from prl.rundir.episodes.store import EpisodeColumns
-from prl.rundir.episodes.stream import FileStream, Stream, as_episode, find_stream, make_place, split_place
+from prl.rundir.episodes.store import EpisodeColumns, id_key
+from prl.rundir.episodes.stream import FileStream, Record, Stream, as_episode, find_stream, make_place, split_place
+from prl.rundir.episodes.values import Read, ValueRows
 from prl.rundir.episodes.writer import INDEX, VALUES
-from prl.rundir.following import Follower
+from prl.rundir.following import Block, Follower
 from prl.rundir.regular import open_regular
 
 SAMPLES = 4
 """Rows that are compared with their records when reading begins."""
-_MAX_EARLY = 10_000
-"""Rows of values that wait for their index rows. More of them belong to another run."""
 _BATCH_BYTES = 16 * 1024 * 1024
 _BATCH_ROWS = 2_000
 _LINE_BLOCK = 4096
-_FEW = 16
-
-Read = Callable[[int], bool]
-"""Told of bytes that were read; whether more may be."""
 
 
 class TableReader:
@@ -58,7 +55,7 @@ class TableReader:
     @property
     def damage(self) -> dict[str, jsonl.Damage]:
         """Lines that could not be read, by the file they stand in."""
-        return {INDEX: self._damage, VALUES: self._values_damage, "stream": self._stream_damage,
+        return {INDEX: self._damage, VALUES: self._values.damage, "stream": self._stream_damage,
                 "annotations": self.shipping.damage}  # fmt: skip
 
     @property
@@ -70,10 +67,10 @@ class TableReader:
         """What a cache keeps beside the columns."""
         return {
             "index": mark_to_json(mark) if (mark := self._index.mark) else None,
-            # Rows that wait are not kept: then all are read again, and those that are known are passed over.
-            "values": mark_to_json(mark) if (mark := self._values.mark) and not self._early else None,
+            "values": self._values.state(),
+            "newest": self._newest,
+            "gaps": self._gaps,
             "foreign": self._foreign,
-            "values_foreign": self._values_foreign,
             "doubtful": self._doubtful,
             "sizes": self._sizes,
             "shipping": self.shipping.state(),
@@ -86,9 +83,13 @@ class TableReader:
             self.stream = find_stream(self.traces)
         self._refuse_links()
         self._drop_outdated()
-        self.at_end = self._read_index(read) and self._check(read) and self._make_rows(read)
+        self.at_end = self._read_index(read) and self._check(read) and self._fill_gaps(read) and self._make_rows(read)
         if self.at_end:
-            self.at_end = self._read_values(read)
+            before = self._values.changes
+            self.at_end = self._values.read(self.store, read)
+            self.changes += self._values.changes - before
+            if self._values.remark is not None and self._values.remark not in self.remarks:
+                self.remarks.append(self._values.remark)
         self.changes += self.shipping.refresh(self.store, read)
         self.at_end &= self.shipping.at_end
 
@@ -129,7 +130,7 @@ class TableReader:
             for place, key in zip(places, keys, strict=True):
                 line = self._made_line(-1 - place) if place < 0 else _line(file, place) if file else b""
                 row = jsonl.Damage().decode(0, line)
-                found.append(row if row is not None and _key(row) == key else None)
+                found.append(row if row is not None and id_key(row) == key else None)
         finally:
             if file is not None:
                 file.close()
@@ -140,16 +141,15 @@ class TableReader:
         self.remarks = list(state.get("remarks", ()))
         self.shipping = Shipping(self.traces, state.get("shipping"), store.extra)
         self._index = Follower(self.traces / INDEX, mark_from_json(state.get("index")))
-        self._values = Follower(self.traces / VALUES, mark_from_json(state.get("values")))
-        self._damage, self._values_damage, self._stream_damage = jsonl.Damage(), jsonl.Damage(), jsonl.Damage()
+        self._values = ValueRows(self.traces / VALUES, store, state.get("values"))
+        self._damage, self._stream_damage = jsonl.Damage(), jsonl.Damage()
+        self._newest = Newest(*state.get("newest", ()))
+        self._gaps = [Gap(*gap) for gap in state.get("gaps", ())]
         self._foreign = bool(state.get("foreign"))
-        self._values_foreign = bool(state.get("values_foreign"))
         self._doubtful: list[int] = list(state.get("doubtful", (0, 0)))
         """Rows before this offset of the index do not count when they name a place from this one on."""
         self._sizes = {int(number): int(size) for number, size in state.get("sizes", {}).items()}
         """Of a stream of plain files: their sizes. Those before the last are read no more."""
-        self._early: list[dict[str, Any]] = []
-        self._next_values = len(store) - int((store["has_values"] == 0).sum()) if state.get("values") else 0
         self._checked = -1
         """Rows when the newest was last checked."""
         self._stream_bytes = -1
@@ -162,11 +162,11 @@ class TableReader:
 
     def _refuse_links(self) -> None:
         """Do without derived files that a link leads out of the run directory to."""
-        for path, foreign in ((self._index.path, self._foreign), (self._values.path, self._values_foreign)):
+        for path, foreign in ((self._index.path, self._foreign), (self._values.path, self._values.foreign)):
             if not foreign and path.is_symlink() and not self.stream.inside(path):
                 self.remarks.append(f"{path.name} is a link that leaves the run directory: not followed")
                 self._foreign |= path == self._index.path
-                self._values_foreign |= path == self._values.path
+                self._values.foreign |= path == self._values.path
 
     def _drop_outdated(self) -> None:
         """Begin anew when files that are no longer followed have changed, or rows lost the file they lie in."""
@@ -178,7 +178,9 @@ class TableReader:
             if any(self._sizes.get(number) != size for number, size in sizes.items() if number < last):
                 self._start_over()
             self._sizes = sizes
-        if (self.store.columns["at"].take(np.arange(min(len(self.store), 1))) >= 0).any() and not _exists(self._index):
+        if (self.store.columns["at"].take(np.arange(min(len(self.store), 1))) >= 0).any() and not _exists(
+            self._index.path
+        ):
             self._start_over("the index is gone: rows made from the stream")
 
     def _read_index(self, read: Read) -> bool:
@@ -189,8 +191,9 @@ class TableReader:
                 self._start_over()
                 continue
             if block is not None:
-                rows, at = self._decoded(block.offset, block.data)
-                self.store.append(rows, at)
+                start = len(self.store)
+                self.store.append(*self._decoded(block))
+                self._note_gaps(start)
             more = read(len(block.data) if block else 0)
             if self._index.at_end:
                 return True
@@ -198,17 +201,17 @@ class TableReader:
                 return False
         return True
 
-    def _decoded(self, offset: int, data: bytes) -> tuple[list[dict[str, Any]], list[int]]:
+    def _decoded(self, block: Block) -> tuple[list[dict[str, Any]], list[int]]:
+        """The rows of a block of the index, and where each lies."""
         rows, at = [], []
         limit, before = self._doubtful
-        for line in data.removesuffix(b"\n").split(b"\n"):
+        for offset, line in block.lines():
             row = self._damage.decode(offset, line)
             if row is not None and not (
                 offset < before and make_place(row.get("chunk", 0), row.get("offset")) >= limit
             ):
                 rows.append(row)
                 at.append(offset)
-            offset += len(line) + 1
         return rows, at
 
     def _check(self, read: Read) -> bool:
@@ -232,40 +235,62 @@ class TableReader:
             return self._read_index(read) and self._check(read)
         return True
 
+    def _note_gaps(self, start: int) -> None:
+        """Look for lost rows before and between those from ``start`` on, which were just read from the index."""
+        places, lines = (self.store.columns[name].part(start, len(self.store)) for name in ("place", "line"))
+        if len(places):
+            self._gaps = bounded(self._gaps + find_gaps(self._newest, places, lines))
+            self._newest = Newest(int(places[-1]), int(lines[-1]))
+
+    def _fill_gaps(self, read: Read) -> bool:
+        """Make the rows that were lost between others; whether all are made."""
+        batch = _Batch()
+        while self._gaps:
+            gap, *rest = self._gaps
+            records = self.stream.records(gap.start, self._stream_damage)
+            for line, record in enumerate(takewhile(lambda record: record.place < gap.end, records), gap.line):
+                batch.add(record, self._stream_damage, line)
+                more = read(len(record.line))
+                if batch.full or not more:
+                    self._append_made(batch.take())
+                    self._gaps = [Gap(record.end, gap.end, line + 1), *rest]
+                if not more:
+                    return False
+            self._gaps = rest
+        self._append_made(batch.take())
+        return True
+
     def _make_rows(self, read: Read) -> bool:
-        """Make index rows for records that have none; whether all have one."""
+        """Make index rows for records behind the newest; whether all have one."""
         wanted = self._foreign or self._index.absent or self.stream.is_quiet()
         size = self.stream.total_bytes()
         if not wanted or size == self._stream_bytes:
             return True
         high = self._highest_place()
-        behind = self.stream.records(max(high, 0), self._stream_damage)
-        batch: list[tuple[int, dict[str, Any]]] = []
-        held = 0
-        for record in behind:
+        batch = _Batch()
+        for record in self.stream.records(max(high, 0), self._stream_damage):
             if record.place <= high:
                 continue
-            value = self._stream_damage.decode(record.place, record.line)
-            if value is not None:
-                batch.append((record.place, as_episode(value)))
-                held += len(record.line)
+            batch.add(record, self._stream_damage, len(self.store) + len(batch.records) + 1)
             more = read(len(record.line))
-            if held > _BATCH_BYTES or len(batch) >= _BATCH_ROWS or not more:
-                self._append_made(batch)
-                batch, held = [], 0
+            if batch.full or not more:
+                self._append_made(batch.take())
             if not more:
                 return False
-        self._append_made(batch)
+        self._append_made(batch.take())
         self._stream_bytes = size
         return True
 
-    def _append_made(self, batch: list[tuple[int, dict[str, Any]]]) -> None:
-        if not batch:
+    def _append_made(self, records: list["_Made"]) -> None:
+        """Make rows of records, as far as they have none."""
+        there = np.isin([record.place for record in records], self.store["place"])
+        records = [record for record, known in zip(records, there.tolist(), strict=True) if not known]
+        if not records:
             return
         start = len(self.store)
         rows, at, lines = [], [], []
         offset = len(self.store.made)
-        for line, (place, record) in enumerate(batch, start + 1):
+        for place, line, record in records:
             chunk, position = split_place(place)
             row = index_row(record, line=line, chunk=chunk, offset=position)
             text = jsonl.encode({name: row[name] for name in ("id", "trace_ids")})
@@ -274,11 +299,10 @@ class TableReader:
             lines.append(text)
             offset += len(text)
         self.store.made.extend(np.frombuffer(b"".join(lines), np.uint8))
-        fresh = self.store.append(rows, at)
-        if not _exists(self._values):
+        self.store.append(rows, at)
+        if not _exists(self._values.path):
             owners = np.arange(start, len(self.store), dtype=np.int32)
-            chosen = [values_row(record, line=0) for (_, record), new in zip(batch, fresh.tolist(), strict=True) if new]
-            self.store.set_values(owners, chosen)
+            self.store.set_values(owners, [values_row(record.value, line=0) for record in records])
 
     def _highest_place(self) -> int:
         """The last place of all rows that lies in a file that exists."""
@@ -286,60 +310,6 @@ class TableReader:
         places = self.store["place"]
         within = places[places < make_place(numbers[-1] + 1, 0)] if numbers else places
         return int(within.max()) if len(within) else -1
-
-    def _read_values(self, read: Read) -> bool:
-        while not self._values_foreign:
-            restarts = self._values.restarts
-            block = self._values.poll()
-            if self._values.restarts != restarts:
-                self._forget_values()
-            rows = self._early
-            if block is not None:
-                offset = block.offset
-                for line in block.data.removesuffix(b"\n").split(b"\n"):
-                    row = self._values_damage.decode(offset, line)
-                    if row is not None and isinstance(row.get("id"), str):
-                        rows.append(row)
-                    offset += len(line) + 1
-            self._early = self._settle(rows) if rows else []
-            if len(self._early) > _MAX_EARLY:
-                self._forget_values()
-                self._values_foreign = True
-                self.remarks.append("the rows of values are not those of this stream: not used")
-            more = read(len(block.data) if block else 0)
-            if self._values.at_end:
-                return True
-            if not more:
-                return False
-        return True
-
-    def _forget_values(self) -> None:
-        self.store.forget_values()
-        self.changes += 1
-        self._early = []
-        self._next_values = 0
-        self._values_damage = jsonl.Damage()
-
-    def _settle(self, values: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Give rows of values to their episodes. Returns those whose episode is not there yet."""
-        keys = np.fromiter((_key(row) for row in values), np.int64, len(values))
-        known_keys = self.store["key"]
-        guess = np.arange(self._next_values, self._next_values + len(values))
-        within = guess < len(known_keys)
-        rows = np.full(len(values), -1, np.int64)
-        rows[within] = np.where(known_keys[guess[within]] == keys[within], guess[within], -1)
-        lost = np.flatnonzero(rows < 0)
-        rows[lost] = _find(known_keys, keys[lost])
-        there = np.flatnonzero(rows >= 0)
-        there = there[np.unique(rows[there], return_index=True)[1]]
-        there = there[self.store["has_values"][rows[there]] == 0]
-        if len(there):
-            self.store.set_values(rows[there].astype(np.int32), [values[i] for i in there.tolist()])
-            self._next_values = int(rows[there].max()) + 1
-            self.changes += 1
-        # Both files are in the order of the stream: what comes before a row that was found has lost its episode.
-        first = int(np.flatnonzero(rows >= 0)[-1]) + 1 if (rows >= 0).any() else 0
-        return values[first:]
 
     def _made_line(self, offset: int) -> bytes:
         size = _LINE_BLOCK
@@ -351,14 +321,36 @@ class TableReader:
             size *= 4
 
 
-def _find(column: Array, keys: Array) -> Array:
-    """For each key its first row in an unsorted column, -1 where there is none."""
-    if len(keys) <= _FEW:
-        return np.array([next(iter(np.flatnonzero(column == key).tolist()), -1) for key in keys], np.int64)
-    rows = np.arange(len(column), dtype=np.int32)
-    index = KeyIndex()
-    index.add(column, rows)
-    return index.find(keys)
+class _Made(NamedTuple):
+    """A record that is to get a row."""
+
+    place: int
+    line: int
+    value: dict[str, Any]
+
+
+class _Batch:
+    """Records that get their rows together."""
+
+    def __init__(self) -> None:
+        self.records: list[_Made] = []
+        self._bytes = 0
+
+    @property
+    def full(self) -> bool:
+        return self._bytes > _BATCH_BYTES or len(self.records) >= _BATCH_ROWS
+
+    def add(self, record: Record, damage: jsonl.Damage, line: int) -> None:
+        """Take a record, or count it as damage. ``line``: its number in the stream."""
+        value = damage.decode(record.place, record.line)
+        if value is not None:
+            self.records.append(_Made(record.place, line, as_episode(value)))
+            self._bytes += len(record.line)
+
+    def take(self) -> list[_Made]:
+        """All of them, leaving none."""
+        taken, self.records, self._bytes = self.records, [], 0
+        return taken
 
 
 def _line(file: Any, offset: int) -> bytes:
@@ -371,14 +363,9 @@ def _line(file: Any, offset: int) -> bytes:
     return line.rstrip(b"\n")
 
 
-def _key(row: dict[str, Any]) -> int:
-    identity = row.get("id")
-    return text_key(identity) if isinstance(identity, str) else UNKNOWN
-
-
-def _exists(follower: Follower) -> bool:
+def _exists(path: Path) -> bool:
     try:
-        follower.path.stat()
+        path.stat()
     except FileNotFoundError:
         return False
     except OSError:

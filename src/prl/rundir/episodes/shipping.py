@@ -105,13 +105,10 @@ class Shipping:
             block = follower.poll()
             if block is not None:
                 updates = _Updates()
-                offset = block.offset
-                lines = block.data.removesuffix(b"\n").split(b"\n")
-                for line in lines:
+                for offset, line in block.lines():
                     if not line.endswith(_NOTHING):
                         updates.add(self.damage.decode(offset, line))
-                    offset += len(line) + 1
-                self._note_place(name, lines[-1])
+                self._note_place(name, line)
                 yield updates
             more = read(len(block.data) if block else 0)
             if follower.at_end:

@@ -158,7 +158,7 @@ class EpisodeColumns:
         columns = self.columns
         columns["at"].extend(at)
         columns["place"].extend(places)
-        columns["key"].extend(np.fromiter((_key(row.get("id")) for row in rows), np.int64, count))
+        columns["key"].extend(np.fromiter(map(id_key, rows), np.int64, count))
         lines = _counts([row.get("line") for row in rows])
         columns["line"].extend(np.where(lines > 0, lines, np.arange(start + 1, start + count + 1)))
         for name in FLOATS:
@@ -268,10 +268,12 @@ def _as_float(value: float) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
-def _key(identity: Any) -> int:
+def id_key(row: Mapping[str, Any]) -> int:
+    """What the column ``key`` holds of a row's id."""
+    identity = row.get("id")
     return text_key(identity) if isinstance(identity, str) else UNKNOWN
 
 

@@ -30,7 +30,7 @@ ALL = Filters()
 """Every episode."""
 
 _CANDIDATES = 8
-_CACHE = "episodes-1"
+_CACHE = "episodes-2"
 _SAVE_BYTES = 4 * 1024 * 1024
 _SAVE_SHARE = 20
 _SAVE_SECONDS = 20.0

@@ -48,8 +48,7 @@ class Columns:
 
     def add(self, block: Block) -> None:
         """Take the lines of a block."""
-        offset = block.offset
-        for line in block.data.split(b"\n"):
+        for offset, line in block.lines():
             try:
                 raw = orjson.loads(line)
             except ValueError:
@@ -58,7 +57,6 @@ class Columns:
                 raw = self.damage.decode(offset, line)
             if raw is not None:
                 self._add_row(offset, raw)
-            offset += len(line) + 1
         self._flush()
         self._repeats.settle()
 
