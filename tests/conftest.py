@@ -3,6 +3,7 @@
 import os
 import shutil
 import socket
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -21,6 +22,14 @@ def require_tool(*names: str) -> None:
         if os.environ.get("CI"):
             pytest.fail(message)
         pytest.skip(message)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_state_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What commands remember between calls is no business of whoever runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PRL_STATE_DIR", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 @pytest.fixture

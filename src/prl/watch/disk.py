@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-from prl.rundir.checkpoint_states import COMPLETE, DAMAGED, HALF, STUCK, WRITING, CheckpointState
+from prl.rundir.checkpoint_states import COMPLETE, STUCK, WRITING, CheckpointState
 from prl.rundir.checkpoint_states import Checkpoints as Found
 from prl.rundir.jsonl import Damage
 from prl.rundir.layout import RunLayout
@@ -43,11 +43,11 @@ def checkpoint_facts(root: Path, found: Found) -> tuple[Checkpoints, list[Checkp
     current = [state for state in found.states if state.abandoned_by is None]
     open_ones = [state for state in current if state.path.suffix == ".tmp" or state.state in (WRITING, STUCK)]
     complete = {state.step for state in current if state.state == COMPLETE}
-    halves = {state.step for state in current if state.state in (HALF, DAMAGED, STUCK) and state.path.suffix != ".tmp"}
+    named = {state.step for state in current if state.path.suffix != ".tmp"}
     directory = next((state.path.parent for state in current), found.roots[0])
     short = Checkpoints(
         complete=sorted(complete),
-        half=sorted(halves - complete),
+        half=sorted(named - complete),
         unfinished=sorted(state.path.name for state in open_ones if state.path.suffix == ".tmp"),
         changed=max((state.changed for state in open_ones), default=None),
         source=_name(root, directory),
@@ -60,7 +60,7 @@ def checkpoint_clock(root: Path, found: Found) -> Clock:
     states = [state for state in found.states if state.abandoned_by is None]
     if not states:
         return Clock()
-    newest = max(states, key=lambda state: state.changed)
+    newest = max(states, key=lambda state: (state.changed, state.step))
     return Clock(newest.step, newest.changed, _name(root, newest.path))
 
 

@@ -74,7 +74,7 @@ def read_end(path: Path, steps: int) -> End:
                     changed = True
                 continue
             if len(seen) > steps or decoded > DECODED:
-                if changed or len(timed) == TIMED:
+                if changed or version is None or len(timed) == TIMED:
                     break
                 continue
             rows.appendleft((offset, line))

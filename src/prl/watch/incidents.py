@@ -19,6 +19,8 @@ _CALM = ("INFO", "SUCCESS", "DEBUG", "TRACE")
 _SLURM = ("slurm", "srun", "sbatch", "scancel")
 _MAX_LINES = 4000
 """Lines compared of one log: the first and last of them will do."""
+_CRASH_HEADER = "prl.fatal"
+_SAME_TIME = 5.0
 _MAX_FACTS = 60
 _MAX_NAMED = 16
 
@@ -57,7 +59,10 @@ class Sightings:
 
     def facts(self, ranks: int) -> list[Incident]:
         """The incidents, what broke first before what followed. ``ranks``: how many have an output of their own."""
-        return [_fact(found) for found in self._fold.incidents(ranks)[:_MAX_FACTS]]
+        found = self._fold.incidents(ranks)
+        headers = {one.id for one in found if _is_header(one, found)}
+        ordered = sorted(found, key=lambda one: one.id in headers)
+        return [_fact(one, header=one.id in headers) for one in ordered[:_MAX_FACTS]]
 
 
 def _suspicious(entry: LogEntry) -> Iterator[tuple[LogEntry, str]]:
@@ -67,7 +72,19 @@ def _suspicious(entry: LogEntry) -> Iterator[tuple[LogEntry, str]]:
         yield entry, line
 
 
-def _fact(found: Found) -> Incident:
+def _is_header(incident: Found, all_found: list[Found]) -> bool:
+    """Whether it only announces a crash that another incident names, in the same log and at the same time."""
+    return incident.id == _CRASH_HEADER and any(
+        other.id != incident.id
+        and other.is_failure
+        and other.signature.role == "primary"
+        and other.file == incident.file
+        and abs(other.first - incident.first) <= _SAME_TIME
+        for other in all_found
+    )
+
+
+def _fact(found: Found, *, header: bool) -> Incident:
     signature = found.signature
     return Incident(
         signature=found.id,
@@ -81,7 +98,7 @@ def _fact(found: Found) -> Incident:
         time=found.first or None,
         last_time=found.last or None,
         count=found.count,
-        secondary=signature.role in ("secondary", "wrapper", "end") or found.consequence_of is not None,
+        secondary=header or signature.role != "primary" or found.consequence_of is not None,
         components=found.components,
         details=_details(found),
     )

@@ -78,7 +78,7 @@ class Traces:
 def job_facts(files: RunFiles, traces: Traces, now: float, runner: Runner | None = run) -> Jobs:
     """The jobs of the run. ``runner`` None: SLURM is not asked, only read about."""
     known = [job for job in traces.recorded.jobs if not job.attempts or files.attempt in (None, *job.attempts)]
-    queue = _Queue(runner)
+    queue = _Queue(runner, now)
     ids = _ids(files, known, traces, queue)
     found = Jobs()
     if not ids:
@@ -104,7 +104,7 @@ def job_facts(files: RunFiles, traces: Traces, now: float, runner: Runner | None
 class _Queue:
     """SLURM within :data:`SECONDS`."""
 
-    def __init__(self, runner: Runner | None) -> None:
+    def __init__(self, runner: Runner | None, now: float) -> None:
         self._runner = self.why = None
         if runner is None:
             self.why = "SLURM was not asked"
@@ -112,7 +112,7 @@ class _Queue:
             self.why = "squeue is not installed here"
         else:
             self._runner = _within(runner, time.monotonic() + SECONDS)
-            self._memory = SlurmMemory(state_dir() / _MEMORY, self._runner)
+            self._memory = SlurmMemory(state_dir() / _MEMORY, self._runner, lambda: now)
 
     def standings(self, ids: Sequence[str]) -> dict[str, Standing]:
         if self._runner is None:
@@ -137,10 +137,7 @@ class _Queue:
             answer = query_nodes(names, self._runner)
         except ValueError:  # a list of nodes that this reader does not understand
             return {}
-        return {
-            node.name: (f"{node.state} ({node.sign})" if node.sign else node.state, node.reason)
-            for node in answer.nodes
-        }
+        return {node.name: (node.state, node.reason or node.sign) for node in answer.nodes}
 
 
 def _within(runner: Runner, deadline: float) -> Runner:

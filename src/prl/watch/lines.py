@@ -126,6 +126,7 @@ class _LogLines:
         self.marks: dict[str, Mark] = {}
         self.errors: dict[str, LogError] = {}
         self.steps: list[tuple[int, float]] = []
+        self.last_pipeline: LogEntry | None = None
         self.warnings = self.count = 0
 
     def take(self, head: list[LogEntry], read: LogRead) -> None:
@@ -153,6 +154,8 @@ class _LogLines:
         self.lines.errors += kept if len(kept) <= _KEPT_ERRORS else kept[:2] + kept[2 - _KEPT_ERRORS :]
         if self.steps:
             self.lines.steps[self.component] = self.steps[-_KEPT_STEPS:]
+        if self.last_pipeline is not None:
+            self.lines.pipeline = self._pipeline(self.last_pipeline)
 
     def _line(self, entry: LogEntry) -> None:
         self.warnings += entry.level == "WARNING"
@@ -164,7 +167,7 @@ class _LogLines:
         if self._mark(entry).endswith("_step"):
             self._step(entry)
         if self.component == "orchestrator" and entry.message.startswith("Train batch "):
-            self._pipeline(entry)
+            self.last_pipeline = entry
         elif self.is_engine and "KV cache usage: " in entry.message:
             self._engine(entry)
 
@@ -176,10 +179,10 @@ class _LogLines:
                 return kind
         return ""
 
-    def _pipeline(self, entry: LogEntry) -> None:
+    def _pipeline(self, entry: LogEntry) -> Pipeline:
         parsed = _pattern("pipeline").parse(entry.message)
         values = {name: value for name, value in parsed.values.items() if type(value) is int} if parsed else {}
-        self.lines.pipeline = Pipeline(
+        return Pipeline(
             time=entry.time,
             queued=values.get("a"),
             wanted=values.get("b"),

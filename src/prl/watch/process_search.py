@@ -11,7 +11,7 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -128,18 +128,25 @@ def _component(entry: Entry) -> str | None:
 
 def _lead(entry: Entry, roots: tuple[str, ...]) -> _Lead | None:
     directory = proctable.working_directory(entry.pid)
-    for argument in entry.arguments:
-        for part in _SEPARATORS.split(argument):
-            path = os.path.normpath(f"{directory}/{part}") if directory and part and not part.startswith("/") else part
-            inside = _below(path, roots)
-            if inside is not None:
-                return _Lead("argument", inside)
-    for path in proctable.open_files(entry.pid):
-        inside = _below(path, roots)
-        if inside is not None:
-            return _Lead("open file", inside)
-    inside = _below(directory or "", roots)
-    return None if inside is None else _Lead("working directory", inside)
+    parts = (part for argument in entry.arguments for part in _SEPARATORS.split(argument) if "/" in part)
+    ways: tuple[tuple[str, Iterable[str]], ...] = (
+        ("argument", (_absolute(part, directory) for part in parts)),
+        ("open file", proctable.open_files(entry.pid)),
+        ("working directory", [directory or ""]),
+    )
+    for how, paths in ways:
+        inside = [found for path in paths if (found := _below(path, roots)) is not None]
+        if inside:  # a file tells more than the directory that is named beside it
+            return _Lead(how, next((path for path in inside if path.endswith((".json", ".log"))), inside[0]))
+    return None
+
+
+def _absolute(part: str, directory: str | None) -> str:
+    """A path of a command line. Of a relative one that does not exist nothing says that it is a path."""
+    if part.startswith("/") or directory is None:
+        return part
+    path = os.path.normpath(f"{directory}/{part}")
+    return path if os.path.lexists(path) else ""
 
 
 def _below(path: str, roots: tuple[str, ...]) -> str | None:

@@ -1,0 +1,75 @@
+"""The counters of progress, whoever wrote the run and in whichever layout."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from prl.synth import RunShape, write_run
+from prl.synth.shape import ENVIRONMENTS, Layout
+from prl.watch import gather
+from prl.watch.facts import Clock
+from sample_runs import T0, SampleRun, running
+
+
+@pytest.mark.parametrize("layout", ["A", "B", "C"])
+def test_runs_of_prime_rl(tmp_path: Path, layout: Layout) -> None:
+    shape = RunShape(
+        layout=layout,
+        writer="prime-rl",
+        state="running",
+        steps=8,
+        rollouts=8,
+        answer_tokens=8,
+        environments=ENVIRONMENTS[:1],
+        eval_interval=0,
+        checkpoint_interval=3,
+    )
+    facts = gather(write_run(tmp_path / "run", shape))
+    progress = facts.progress
+    assert (facts.run.kind, facts.run.layout, facts.run.max_steps) == ("rl", layout, 16)
+    assert (progress.trainer.value, progress.orchestrator.value) == (8, 8)
+    assert progress.median_step == pytest.approx(20.0, abs=3.0)
+    assert progress.episodes.time is not None
+    assert progress.pipeline.time is not None
+    assert (progress.broadcast.value, progress.checkpoint.value) == (8, 6)
+    assert 6 in facts.checkpoints.complete
+    assert facts.launcher is None
+    assert facts.search is not None
+    assert facts.launched
+    assert facts.find("trainer", "loss/mean") is not None
+
+
+def test_clocks_of_the_stall_table(tmp_path: Path) -> None:
+    run, now = running(tmp_path)
+    run.log("orchestrator", (now, "INFO", "Train batch 96/128 (75.0%); 210 inflight episodes (train=158, eval=52)"))
+    run.metrics("orch", None, now, **{"inference/server0.0/num_requests_running": 3.0})
+    run.broadcast(13, now, markers=1)
+    facts = gather(run.root, now)
+    progress = facts.progress
+    assert progress.pipeline == Clock(210, now, "logs/attempt_1/orchestrator.log")
+    assert facts.pipeline is not None
+    assert (facts.pipeline.queued, facts.pipeline.wanted) == (96, 128)
+    assert (facts.pipeline.inflight_train, facts.pipeline.inflight_eval) == (158, 52)
+    assert progress.inference == Clock(1, now, "monitors/file/metrics.jsonl")
+    assert progress.broadcast == Clock(13, now, "broadcasts/step_13")
+    assert [engine.name for engine in facts.engines if engine.state != "gone"] == ["server0.0"]
+
+
+def test_the_file_with_the_step_tells_of_a_step_that_nothing_else_does(tmp_path: Path) -> None:
+    run, now = running(tmp_path)
+    path = run.root / "trainer_step"
+    for text, value in (("13\n", 13), ("x", 12), ("9" * 30, 12), ("", 12)):
+        path.write_text(text)
+        os.utime(path, (now + 1, now + 1))
+        assert gather(run.root, now + 2).progress.trainer.value == value
+
+
+def test_a_step_of_an_earlier_attempt_has_no_time(tmp_path: Path) -> None:
+    SampleRun(tmp_path, attempt=1)
+    run = SampleRun(tmp_path, attempt=2)
+    run.log("trainer", (T0, "INFO", "Starting training loop (max_steps=40)"))
+    run.write_status(started=T0)
+    (run.root / "trainer_step").write_text("7")
+    os.utime(run.root / "trainer_step", (T0 - 100, T0 - 100))
+    assert gather(run.root, T0 + 5).progress.trainer == Clock(7, None, "trainer_step")
