@@ -6,14 +6,17 @@ is :func:`prl.rundir.logs.incidents.find_incidents`.
 """
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from prl.rundir.logs.components import LogFile
 from prl.rundir.logs.entries import LogEntry
-from prl.rundir.logs.incidents import Incident as Found
-from prl.rundir.logs.incidents import IncidentFold, rank_of
-from prl.rundir.logs.signatures import load_signatures
 from prl.text.human import format_duration
 from prl.watch.surroundings import Incident
+
+# The readers of whole logs take a tenth of a second to load, which a run without any such line does not pay.
+if TYPE_CHECKING:
+    from prl.rundir.logs.incidents import Incident as Found
+    from prl.rundir.logs.incidents import IncidentFold
 
 _CALM = ("INFO", "SUCCESS", "DEBUG", "TRACE")
 _SLURM = ("slurm", "srun", "sbatch", "scancel")
@@ -29,7 +32,7 @@ class Sightings:
     """Collects what lines tell of known failures."""
 
     def __init__(self) -> None:
-        self._fold = IncidentFold()
+        self._fold: IncidentFold | None = None
         self._told: set[tuple[str, str, str]] = set()
         """Group, signature and text of what the logs of whole components said."""
 
@@ -40,7 +43,11 @@ class Sightings:
             lines = lines[: _MAX_LINES // 2] + lines[-_MAX_LINES // 2 :]
         if not lines:
             return
+        from prl.rundir.logs.incidents import IncidentFold, rank_of
+        from prl.rundir.logs.signatures import load_signatures
+
         signatures = load_signatures()
+        self._fold = self._fold or IncidentFold()
         for entry, text in lines:
             for match in signatures.find(text, entry.offset):
                 told = (file.group, match.signature.id, text)
@@ -59,7 +66,7 @@ class Sightings:
 
     def facts(self, ranks: int) -> list[Incident]:
         """The incidents, what broke first before what followed. ``ranks``: how many have an output of their own."""
-        found = self._fold.incidents(ranks)
+        found = self._fold.incidents(ranks) if self._fold is not None else []
         headers = {one.id for one in found if _is_header(one, found)}
         ordered = sorted(found, key=lambda one: one.id in headers)
         return [_fact(one, header=one.id in headers) for one in ordered[:_MAX_FACTS]]
@@ -72,7 +79,7 @@ def _suspicious(entry: LogEntry) -> Iterator[tuple[LogEntry, str]]:
         yield entry, line
 
 
-def _is_header(incident: Found, all_found: list[Found]) -> bool:
+def _is_header(incident: "Found", all_found: "list[Found]") -> bool:
     """Whether it only announces a crash that another incident names, in the same log and at the same time."""
     return incident.id == _CRASH_HEADER and any(
         other.id != incident.id
@@ -84,7 +91,7 @@ def _is_header(incident: Found, all_found: list[Found]) -> bool:
     )
 
 
-def _fact(found: Found, *, header: bool) -> Incident:
+def _fact(found: "Found", *, header: bool) -> Incident:
     signature = found.signature
     return Incident(
         signature=found.id,
@@ -104,7 +111,7 @@ def _fact(found: Found, *, header: bool) -> Incident:
     )
 
 
-def _details(found: Found) -> list[str]:
+def _details(found: "Found") -> list[str]:
     details = []
     collective = found.collective
     if collective is not None:

@@ -10,14 +10,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prl.rundir.locate import RunFiles
-from prl.rundir.logs.catalogue import LinePattern, Value, load_catalogue
 from prl.rundir.logs.components import LogFile
 from prl.rundir.logs.reader import LogEntry, LogRead, read_head, read_log
 from prl.watch.facts import Log, LogError, Mark, NonFinite, Pipeline
 from prl.watch.incidents import Sightings
 from prl.watch.surroundings import Incident
+
+if TYPE_CHECKING:
+    from prl.rundir.logs.catalogue import LinePattern, Value
 
 WINDOW = 192 * 1024
 """Bytes read of the end of a calm log, less when there are many."""
@@ -72,7 +75,7 @@ class EngineLine:
 
     time: float | None
     file: str
-    values: dict[str, Value]
+    values: "dict[str, Value]"
 
 
 @dataclass
@@ -238,7 +241,9 @@ class _LogLines:
 
 
 @cache
-def _pattern(name: str) -> LinePattern:
+def _pattern(name: str) -> "LinePattern":
+    from prl.rundir.logs.catalogue import load_catalogue
+
     return load_catalogue().patterns[name]
 
 

@@ -1,7 +1,7 @@
 """The process table of this host at one moment, as far as it may be looked into.
 
 On Linux ``/proc`` is read directly: a host of a cluster has thousands of processes, of which most are kernel threads
-that one empty file tells apart. Elsewhere psutil answers. A process of another user shows its command line at most.
+that their parent tells apart. Elsewhere psutil answers. A process of another user shows its command line at most.
 Left out: what processes use; only what they are, whose children, and whether the system holds them.
 """
 
@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-
-import psutil
+from typing import Any
 
 _PROC = Path("/proc")
 _LINUX: bool = sys.platform.startswith("linux")
@@ -90,11 +89,11 @@ def read_table() -> ProcessTable:
 
 def open_files(pid: int) -> list[str]:
     """The regular files that a process of this user holds open, by path; none where that cannot be seen."""
+    if not _LINUX:
+        return [file.path for file in _ask(pid, "open_files") or ()][:_MAX_OPEN]
     try:
-        if not _LINUX:
-            return [file.path for file in psutil.Process(pid).open_files()][:_MAX_OPEN]
         names = os.listdir(f"/proc/{pid}/fd")[:_MAX_OPEN]  # noqa: PTH208
-    except (OSError, psutil.Error):
+    except OSError:
         return []
     links = (_link(f"/proc/{pid}/fd/{name}") for name in names)
     return [target for target in links if target is not None and target.startswith("/") and "/dev/" not in target[:5]]
@@ -102,21 +101,16 @@ def open_files(pid: int) -> list[str]:
 
 def working_directory(pid: int) -> str | None:
     """Where a process of this user works, None where that cannot be seen."""
-    if _LINUX:
-        return _link(f"/proc/{pid}/cwd")
-    try:
-        return psutil.Process(pid).cwd()
-    except (OSError, psutil.Error):
-        return None
+    return _link(f"/proc/{pid}/cwd") if _LINUX else _ask(pid, "cwd")
 
 
 def environment(pid: int) -> dict[str, str]:
     """The environment a process of this user was started with; empty where that cannot be seen."""
+    if not _LINUX:
+        return _ask(pid, "environ") or {}
     try:
-        if not _LINUX:
-            return psutil.Process(pid).environ()
         data = Path(f"/proc/{pid}/environ").read_bytes()
-    except (OSError, psutil.Error):
+    except OSError:
         return {}
     pairs = (part.decode(errors="replace").partition("=") for part in data.split(b"\0"))
     return {name: value for name, equals, value in pairs if equals}
@@ -130,12 +124,20 @@ def _link(path: str) -> str | None:
 
 
 def _read_proc() -> Iterable[Entry]:
-    boot, ticks = psutil.boot_time(), os.sysconf("SC_CLK_TCK")
+    boot, ticks = _boot_time(), os.sysconf("SC_CLK_TCK")
     for name in os.listdir(_PROC):  # noqa: PTH208
         if name.isdigit():
             entry = _read_entry(name, boot, ticks)
             if entry is not None:
                 yield entry
+
+
+def _boot_time() -> float:
+    """Unix seconds, as psutil has them: start times that were recorded with it compare."""
+    for line in (_PROC / "stat").read_bytes().split(b"\n"):
+        if line.startswith(b"btime "):
+            return float(line[6:])
+    return 0.0
 
 
 def _read_entry(name: str, boot: float, ticks: int) -> Entry | None:
@@ -156,7 +158,19 @@ def _read_entry(name: str, boot: float, ticks: int) -> Entry | None:
     return Entry(int(name), parent, _STATES.get(state, ALIVE), started, arguments, user)
 
 
+def _ask(pid: int, what: str) -> Any:
+    """An answer of psutil about a process, None where it has none."""
+    import psutil
+
+    try:
+        return getattr(psutil.Process(pid), what)()
+    except (OSError, psutil.Error):
+        return None
+
+
 def _ask_psutil() -> Iterable[Entry]:
+    import psutil
+
     states = {psutil.STATUS_STOPPED: STOPPED, psutil.STATUS_TRACING_STOP: STOPPED, psutil.STATUS_ZOMBIE: ZOMBIE}
     for process in psutil.process_iter(["pid", "ppid", "status", "create_time", "cmdline", "uids"]):
         info = process.info
