@@ -70,3 +70,14 @@ def test_mark_survives_the_way_through_json() -> None:
     assert cache.mark_from_json(cache.mark_to_json(mark)) == mark
     for wrong in (None, {}, {"inode": 1, "offset": -1, "before": ""}, {"inode": 1, "offset": 1, "before": "zz"}):
         assert cache.mark_from_json(wrong) is None
+
+
+def test_a_column_in_parts_is_one_column(tmp_path: Path) -> None:
+    path = cache.cache_path(tmp_path, "test-1")
+    assert cache.save(
+        path, {}, {"x": (np.arange(3), np.arange(3, 5)), "y": (np.empty(0, np.int8), np.ones(1, np.int8))}
+    )
+    cached = cache.load(path)
+    assert cached is not None
+    np.testing.assert_array_equal(cached.columns["x"], np.arange(5))
+    np.testing.assert_array_equal(cached.columns["y"], np.ones(1, np.int8))

@@ -83,21 +83,24 @@ def load(path: Path) -> Cached | None:
         return None
 
 
-def save(path: Path, meta: Mapping[str, Any], columns: Mapping[str, "NDArray[Any]"]) -> bool:
+def save(path: Path, meta: Mapping[str, Any], columns: Mapping[str, "NDArray[Any] | tuple[NDArray[Any], ...]"]) -> bool:
     """Replace a cache file. False when it cannot be written (a full disk, a read-only home): nothing is kept then.
 
-    ``meta`` is plain JSON. Arrays of any shape and of plain dtypes (numbers, bools, ``S``); no objects.
+    ``meta`` is plain JSON. Arrays of any shape and of plain dtypes (numbers, bools, ``S``); no objects. Several arrays
+    of one dtype and one dimension are one column, written one behind the other: what is mapped need not be copied.
     """
     import numpy as np
 
     entries: dict[str, tuple[str, tuple[int, ...], int, int]] = {}
-    arrays: list[NDArray[Any]] = []
+    stored: list[tuple[NDArray[Any], ...]] = []
     total = 0
     for name, column in columns.items():
-        array = np.ascontiguousarray(column)
-        entries[name] = (array.dtype.str, array.shape, total, array.nbytes)
-        arrays.append(array)
-        total = _aligned(total + array.nbytes)
+        parts = column if isinstance(column, tuple) else (column,)
+        size = sum(part.nbytes for part in parts)
+        shape = parts[0].shape if len(parts) == 1 else (sum(map(len, parts)),)
+        entries[name] = (parts[0].dtype.str, shape, total, size)
+        stored.append(parts)
+        total = _aligned(total + size)
     header = json.dumps({"meta": meta, "columns": entries, "bytes": total}, separators=(",", ":")).encode()
     temporary: str | None = None
     try:
@@ -106,9 +109,10 @@ def save(path: Path, meta: Mapping[str, Any], columns: Mapping[str, "NDArray[Any
         with os.fdopen(handle, "wb") as file:
             file.write(_MAGIC + len(header).to_bytes(8, "little") + header)
             _pad(file, len(_MAGIC) + 8 + len(header))
-            for array in arrays:
-                file.write(array.reshape(-1).view(np.uint8).data)
-                _pad(file, array.nbytes)
+            for parts in stored:
+                for part in parts:
+                    file.write(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+                _pad(file, sum(part.nbytes for part in parts))
         Path(temporary).replace(path)
     except OSError:
         if temporary is not None:

@@ -14,6 +14,7 @@ import logging
 import os
 import queue
 import re
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,7 @@ FRAME_BYTES = 4 * 1024 * 1024
 LEVEL = 3
 
 _NAME = re.compile(r"(\d{5}|[1-9]\d{5,})\.jsonl(\.zst)?", re.ASCII)
+_SEALING_NICE = 10
 _logger = logging.getLogger(__name__)
 
 
@@ -191,6 +193,9 @@ class Sealer:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
+        if sys.platform == "linux":  # where a thread has a priority of its own
+            with contextlib.suppress(OSError):  # compression yields to whoever writes when all processors are busy
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _SEALING_NICE)
         while (job := self._jobs.get()) is not None:
             directory, number = job
             try:

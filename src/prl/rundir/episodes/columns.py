@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+Stored = Array | tuple[Array, ...]
+"""A column as :func:`prl.rundir.cache.save` takes it."""
 
 UNKNOWN = -1
 """What a column of whole numbers, codes or flags holds where nothing is known. Floats hold NaN."""
@@ -56,6 +58,10 @@ class Column:
             seen = self._tail[: self._tail_size]
         seen.flags.writeable = False
         return seen
+
+    def parts(self) -> tuple[Array, Array]:
+        """All rows as two arrays, one behind the other: no copy, so only good until the column changes."""
+        return self._base, self._tail[: self._tail_size]
 
     def take(self, rows: Array) -> Array:
         """The values of a few rows."""
@@ -206,13 +212,18 @@ class TextPool:
     def texts(self) -> list[str]:
         """All texts in the order of their codes."""
         raw, ends = self._bytes.view().tobytes(), self._ends.view().tolist()
-        starts = [0, *ends[:-1]]
+        starts = [0, *ends][: len(ends)]
         return [raw[start:end].decode("utf-8", "surrogatepass") for start, end in zip(starts, ends, strict=True)]
 
-    def to_columns(self, name: str) -> dict[str, Array]:
+    def to_columns(self, name: str) -> dict[str, Stored]:
         """What a cache keeps of it."""
         keys, codes = self._index.columns()
-        parts = {"bytes": self._bytes.view(), "ends": self._ends.view(), "keys": keys, "codes": codes}
+        parts: dict[str, Stored] = {
+            "bytes": self._bytes.parts(),
+            "ends": self._ends.parts(),
+            "keys": keys,
+            "codes": codes,
+        }
         return {f"{name}.{part}": column for part, column in parts.items()}
 
     @classmethod
