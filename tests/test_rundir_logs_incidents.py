@@ -118,3 +118,13 @@ def test_unreadable_logs_are_told(tmp_path: Path) -> None:
     (tmp_path / "logs/attempt_1/x.log").mkdir()
     answer = find_incidents(RunLogs(tmp_path))
     assert [one.id for one in answer.incidents] == ["vllm.engine_dead"]
+
+
+def test_a_line_of_a_traceback_is_as_old_as_its_header(tmp_path: Path) -> None:
+    trace = "Traceback (most recent call last):\n  File 'x'\n"
+    write(
+        tmp_path,
+        "trainer.log",
+        HEAD + f"02:07:00    INFO a\n02:07:08   ERROR Fatal error in train\n{trace}EngineDeadError\n",
+    )
+    assert found(tmp_path)["vllm.engine_dead"].first == T

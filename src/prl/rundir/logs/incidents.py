@@ -18,6 +18,7 @@ from prl.rundir.logs.entries import LogEntry, split_prefix
 from prl.rundir.logs.merge import RunLogs, rank_number
 from prl.rundir.logs.signatures import SEVERITIES, Match, Signature, Signatures, load_signatures
 from prl.rundir.regular import open_regular
+from prl.text.terminal import strip_escapes
 
 _T = TypeVar("_T")
 
@@ -29,6 +30,9 @@ NEAR = 120.0
 
 _BLOCK = 1024**2
 _MAX_LINE = 16 * 1024**2
+_LINES_ABOVE = 200
+_HEADER = 256
+"""Bytes of a line in which its clock stands."""
 _MAX_NAMED = 64
 """Files, ranks and values kept of one incident."""
 _MAX_SEEN = 100_000
@@ -255,12 +259,13 @@ class _Scan:
                 continue
             if not file.repeats and len(self._seen) < _MAX_SEEN:
                 self._seen.add(told)
-            self._take(file, index, match)
+            entry = split_prefix(match.text)
+            entry.offset = match.offset
+            before = [] if entry.time is not None else _dated_before(data, match.offset - offset, offset)
+            *_, entry = index.date([*before, entry])
+            self._take(file, match, entry)
 
-    def _take(self, file: LogFile, index: ClockIndex, match: Match) -> None:
-        entry = split_prefix(match.text)
-        entry.offset = match.offset
-        (entry,) = index.date([entry])
+    def _take(self, file: LogFile, match: Match, entry: LogEntry) -> None:
         self.fold.take(
             match,
             component=file.component,
@@ -272,6 +277,20 @@ class _Scan:
 
     def _note(self, file: LogFile, error: OSError) -> None:
         self.trouble.append(f"{self.logs.name(file)}: {error.strerror or error}")
+
+
+def _dated_before(data: bytes, place: int, offset: int) -> list[LogEntry]:
+    """The last line with a clock before ``place``: a line of a traceback is as old as the header above it."""
+    for _ in range(_LINES_ABOVE):
+        end = place - 1
+        if end <= 0:
+            break
+        place = data.rfind(b"\n", 0, end) + 1
+        entry = split_prefix(strip_escapes(data[place : min(end, place + _HEADER)].decode(errors="replace")))
+        if entry.time is not None:
+            entry.offset = offset + place
+            return [entry]
+    return []
 
 
 def _mark_consequences(incidents: Sequence[Incident]) -> None:
