@@ -14,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prl.rundir import status
-from prl.watch import gather, render, status_of
+from prl.synth import RunShape, write_run
+from prl.watch import assess, gather, render, status_of
+from prl.watch.facts import loads
 from prl.watch.lines import WINDOW
 from sample_runs import T0, SampleRun, running
 
@@ -132,26 +134,50 @@ def test_status_of_the_wrong_types_is_no_status(tmp_path: Path) -> None:
         assert gather(run.root, now).launcher is None
 
 
+Victim = tuple[Path, float, dict[Path, bytes]]
+
+
 @pytest.fixture(scope="module")
-def victim(tmp_path_factory: pytest.TempPathFactory) -> tuple[SampleRun, float, dict[Path, bytes]]:
+def victims(tmp_path_factory: pytest.TempPathFactory) -> list[Victim]:
+    """A run of this project inside a SLURM job, and one of prime-rl in the oldest layout."""
     run, now = running(tmp_path_factory.mktemp("runs"))
     run.write_status(phase=status.RUNNING)
-    return run, now, {path: path.read_bytes() for path in run.root.rglob("*") if path.is_file()}
+    run.write_resolved(inference={"server": {"port": 8000}}, rl={"ckpt": {"interval": 4, "keep_last": 2}})
+    for name, text in {
+        "launcher/logs/job_42.log": "HOSTNAMES=n1 n2\nADMIN_URLS=http://n1:8100\n[n1] component exited with code 1 - "
+        "waiting up to 3600s for others\n",
+        "launcher/rl.sbatch": "#SBATCH --time=1:00\n",
+        "launcher/job.json": '{"job_id": 42}',
+        "configs/attempt_1/environment.json": '{"cwd": "/", "environment": {"SLURM_JOB_ID": "42"}}',
+        "checkpoints/step_4/trainer/.metadata": "__0_0.distcp",
+        "checkpoints/step_4/orchestrator/progress.pt": "x",
+        "trainer_step": "12",
+        "logs/attempt_1/trainer/torchrun/x/attempt_0/1/stderr.log": "torch.OutOfMemoryError: CUDA out of memory\n",
+    }.items():
+        (run.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (run.root / name).write_text(text)
+    shape = RunShape(layout="A", writer="prime-rl", state="running", steps=4, rollouts=8, answer_tokens=8)
+    old = write_run(tmp_path_factory.mktemp("runs") / "old", shape)
+    contents = ({path: path.read_bytes() for path in root.rglob("*") if path.is_file()} for root in (run.root, old))
+    first, second = contents
+    return [(run.root, now, first), (old, now, second)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_any_damage_gives_a_verdict(victim: tuple[SampleRun, float, dict[Path, bytes]], seed: int) -> None:
-    run, now, whole = victim
+def test_any_damage_gives_a_verdict(victims: list[Victim], seed: int) -> None:
     draw = random.Random(seed)
+    root, now, whole = draw.choice(victims)
     path = draw.choice(sorted(whole))
     data = whole[path]
     place = draw.randrange(len(data) + 1)
-    kind = draw.choice(("cut", "noise", "missing", "directory", "repeat"))
+    kind = draw.choice(("cut", "noise", "missing", "directory", "repeat", "link"))
     try:
         path.unlink()
         if kind == "directory":
             path.mkdir()
+        elif kind == "link":
+            path.symlink_to(draw.choice(("nowhere", "/etc/hostname", path.name, "..")))
         elif kind != "missing":
             changed = {
                 "cut": data[:place],
@@ -159,13 +185,16 @@ def test_any_damage_gives_a_verdict(victim: tuple[SampleRun, float, dict[Path, b
                 "repeat": data + data[:place],
             }[kind]
             path.write_bytes(changed)
-        verdict = status_of(run.root, now)
+        facts = gather(root, now, ask_engines=False, ask_slurm=False)
+        assert loads(json.dumps(facts.to_json(), allow_nan=False)) == facts
+        verdict = assess(facts)
         assert verdict.health in ("Healthy", "Degraded", "Down", "Unknown")
         assert not any(finding.rule == "rule.failed" for finding in verdict.findings)
         assert render(verdict)
     finally:
-        if path.is_dir():
+        if path.is_dir() and not path.is_symlink():
             path.rmdir()
+        path.unlink(missing_ok=True)
         path.write_bytes(data)
         os.utime(path, (now, now))
 
