@@ -109,6 +109,15 @@ def test_a_beginning_of_an_id_without_any_index(traces: Path) -> None:
     assert open_episode(traces, "bbbb").record["id"] == "bbbb1111"
 
 
+def test_a_beginning_of_an_id_whose_index_row_was_lost(traces: Path) -> None:
+    write(traces, [make_episode(name) for name in ("aaaa1111", "bbbb1111", "cccc1111")])
+    index = traces / "stream.index.jsonl"
+    rows = index.read_bytes().splitlines(keepends=True)
+    index.write_bytes(b"".join((rows[0], b"\0" * 9 + b"\n", rows[2])))
+    for name in ("bbbb1111", "bbbb", "t-bbbb1111", "t-bbbb", "2"):
+        assert open_episode(traces, name).record["id"] == "bbbb1111"
+
+
 def test_what_was_learned_later_is_folded(traces: Path) -> None:
     write(traces, [tree_episode()])
     trace_id = "t-aaaa1111"

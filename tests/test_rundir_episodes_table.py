@@ -792,6 +792,15 @@ def test_numbers_that_no_float_can_hold(tmp_path: Path) -> None:
     assert opened(traces).column("reward").tolist() == [-np.inf, 0.1]
 
 
+def test_columns_of_text_that_no_row_has(tmp_path: Path) -> None:
+    traces = traces_of(tmp_path)
+    write(traces, range(3))
+    rewrite(traces / INDEX, lambda number, row: {**row, "env": None})
+    table = opened(traces)
+    assert table.texts("env") == []
+    assert table.page(sort="env").total == 3
+
+
 def test_row_with_a_place_far_away_costs_no_other(tmp_path: Path) -> None:
     traces = traces_of(tmp_path)
     write(traces, range(4))

@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 
 from prl.rundir import matching
 from prl.rundir.following import Follower
-from prl.rundir.matching import matching_lines, text_needles
+from prl.rundir.matching import matching_lines
+from prl.rundir.needles import Finder
+
+AB, X = Finder([b"ab"], ignore_case=False), Finder([b"x"], ignore_case=False)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -25,7 +28,7 @@ def test_lines_are_those_a_plain_split_finds(
         if b"ab" in line:
             expected.append((offset, line))
         offset += len(line) + 1
-    assert list(matching_lines(path, b"ab")) == expected, "a last line without its newline is not complete"
+    assert list(matching_lines(path, AB)) == expected, "a last line without its newline is not complete"
 
 
 def test_after_a_mark_and_without_a_file(tmp_path: Path) -> None:
@@ -34,11 +37,6 @@ def test_after_a_mark_and_without_a_file(tmp_path: Path) -> None:
     lines = Follower(path)
     lines.poll()
     path.write_bytes(b"x1\nx2\nx3\n")
-    assert list(matching_lines(path, b"x", lines.mark)) == [(6, b"x3")]
-    assert list(matching_lines(tmp_path / "absent", b"x")) == []
-    assert list(matching_lines(tmp_path, b"x")) == [], "a directory in its place"
-
-
-def test_the_forms_of_a_text() -> None:
-    assert text_needles("plain") == [b'"plain']
-    assert text_needles('é"') == ['"é\\"'.encode(), b'"\\u00e9\\"']
+    assert list(matching_lines(path, X, lines.mark)) == [(6, b"x3")]
+    assert list(matching_lines(tmp_path / "absent", X)) == []
+    assert list(matching_lines(tmp_path, X)) == [], "a directory in its place"

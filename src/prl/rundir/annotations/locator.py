@@ -20,7 +20,8 @@ from prl.rundir.annotations.writer import ANNOTATIONS
 from prl.rundir.chunks import chunk_numbers, iter_lines, plain_path, read_line
 from prl.rundir.derived import last_object
 from prl.rundir.following import Follower, Mark
-from prl.rundir.matching import BLOCK, matches, text_needles, whole_lines
+from prl.rundir.matching import BLOCK, complete_lines
+from prl.rundir.needles import Finder, json_spellings
 from prl.rundir.regular import open_regular
 
 GROWTH = 16 * BLOCK
@@ -189,26 +190,26 @@ class _IndexMap:
         found: dict[str, list[Place]] = {trace_id: [] for trace_id in wanted}
         for trace_id in wanted if len(self._positions) else ():
             for _, offset in self._positions.find(trace_id):
-                self._take(found, trace_id, self._row_at(offset))
+                self._take(found, self._row_at(offset))
         strangers = self._strangers
-        for block in whole_lines(self.path, self._lines.mark if self._lines is not None else None):
+        ids = Finder((b'"%b"' % form for trace_id in wanted for form in json_spellings(trace_id)), ignore_case=False)
+        for block in complete_lines(self.path, self._lines.mark if self._lines is not None else None):
             strangers += _has_strangers(block.data)
-            for trace_id in wanted:
-                for needle in text_needles(trace_id):
-                    for _, line in matches(block, needle + b'"'):
-                        self._take(found, trace_id, line)
+            for start, end in ids.lines(block.data):
+                self._take(found, block.data[start:end])
         if strangers:
             self.problem = "holds lines that are no rows"
             return None
         return found
 
-    def _take(self, found: dict[str, list[Place]], trace_id: str, line: bytes) -> None:
+    def _take(self, found: dict[str, list[Place]], line: bytes) -> None:
+        """Note the place that a row names, when it is the row of one of the traces in ``found``."""
         try:
             row = jsonl.decode(line)[0]
         except ValueError:
             return
-        place = _place(row)
-        if row.get("trace_id") == trace_id and place is not None:
+        place, trace_id = _place(row), row.get("trace_id")
+        if isinstance(trace_id, str) and trace_id in found and place is not None:
             found[trace_id].append(place)
 
     def _row_at(self, offset: int) -> bytes:

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from prl.rundir import jsonl
-from prl.rundir.episodes.record import index_row
-from prl.rundir.episodes.stream import Stream, as_episode, find_stream, make_place, split_place
+from prl.rundir.episodes.stream import Stream, find_stream, make_place
 from prl.rundir.episodes.writer import INDEX
-from prl.rundir.matching import matching_lines, text_needles
+from prl.rundir.layout import numbered
+from prl.rundir.matching import matching_lines
+from prl.rundir.needles import Finder, json_spellings
 
 MIN_PREFIX = 4
 """Characters of an id's beginning that are worth a search."""
@@ -34,7 +35,7 @@ def find_episode(traces: Path, wanted: str) -> dict[str, Any]:
     row = _exact(traces, wanted) or _by_line(traces, wanted)
     if row is not None:
         return row
-    found = [row for row in _named(_rows(traces, text_needles(wanted)), wanted) if _leads_to(traces, row)]
+    found = [row for row in _named(_rows(traces, _beginnings(wanted)), wanted) if _leads_to(traces, row)]
     if not found:
         found = _without_index(traces, wanted)
     if len(found) == 1:
@@ -52,27 +53,24 @@ def _without_index(traces: Path, wanted: str) -> list[dict[str, Any]]:
 
     table = EpisodeTable(traces)
     table.refresh()
-    line = int(wanted) if wanted.isascii() and wanted.isdigit() else None
+    line = numbered(wanted, "")
     row = table.row(wanted) or table.row(trace_id=wanted) or (table.row(line=line) if line is not None else None)
-    if row is not None:
-        return [row]
-    if any(damage.lines for damage in table.damage.values()) or not (traces / INDEX).is_file():
-        return _named(_rows_made(traces, text_needles(wanted)), wanted)  # rows are lost: the stream has the records
-    return []
+    return [row] if row is not None else _named(table.made_rows(_beginnings(wanted)), wanted)
 
 
 def _exact(traces: Path, wanted: str) -> dict[str, Any] | None:
-    rows = _rows(traces, [needle + b'"' for needle in text_needles(wanted)])
+    rows = _rows(traces, [beginning + b'"' for beginning in _beginnings(wanted)])
     fitting = [row for row in rows if wanted in _ids(row)]
     fitting.sort(key=lambda row: row.get("id") == wanted)  # a trace with another episode's id counts less
     return next((row for row in reversed(fitting) if _leads_to(traces, row)), None)
 
 
 def _by_line(traces: Path, wanted: str) -> dict[str, Any] | None:
-    if not (wanted.isascii() and wanted.isdigit()):
+    line = numbered(wanted, "")
+    if line is None:
         return None
-    rows = _rows(traces, [f'"line":{space}{wanted}{end}'.encode() for space in ("", " ") for end in (",", "}")])
-    return next((row for row in rows if row.get("line") == int(wanted) and _leads_to(traces, row)), None)
+    rows = _rows(traces, [f'"line":{space}{line}{end}'.encode() for space in ("", " ") for end in (",", "}")])
+    return next((row for row in rows if row.get("line") == line and _leads_to(traces, row)), None)
 
 
 def _named(rows: Iterable[dict[str, Any]], wanted: str) -> list[dict[str, Any]]:
@@ -89,24 +87,18 @@ def _named(rows: Iterable[dict[str, Any]], wanted: str) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _rows(traces: Path, needles: list[bytes]) -> Iterator[dict[str, Any]]:
-    for needle in needles:
-        for _, line in matching_lines(traces / INDEX, needle):
-            try:
-                yield jsonl.decode(line)[0]
-            except ValueError:
-                continue
+def _rows(traces: Path, forms: list[bytes]) -> Iterator[dict[str, Any]]:
+    """The rows of the index in which one of these stands."""
+    for _, line in matching_lines(traces / INDEX, Finder(forms, ignore_case=False)):
+        try:
+            yield jsonl.decode(line)[0]
+        except ValueError:
+            continue
 
 
-def _rows_made(traces: Path, needles: list[bytes]) -> Iterator[dict[str, Any]]:
-    for number, record in enumerate(find_stream(traces).records(), start=1):
-        if any(needle in record.line for needle in needles):
-            try:
-                episode = as_episode(jsonl.decode(record.line)[0])
-            except ValueError:
-                continue
-            chunk, offset = split_place(record.place)
-            yield index_row(episode, line=number, chunk=chunk, offset=offset)
+def _beginnings(text: str) -> list[bytes]:
+    """How a JSON string that begins with ``text`` may begin in a file."""
+    return [b'"' + form for form in json_spellings(text)]
 
 
 def place_of(stream: Stream, row: Mapping[str, Any]) -> int:

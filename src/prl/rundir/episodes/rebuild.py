@@ -7,7 +7,6 @@ cache, never in the run directory. Rows of values have no places: they are match
 demand only, since that reads all of them.
 """
 
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -247,8 +246,9 @@ class TableReader:
         batch = _Batch()
         while self._gaps:
             gap, *rest = self._gaps
-            records = self.stream.records(gap.start, self._stream_damage)
-            for line, record in enumerate(takewhile(lambda record: record.place < gap.end, records), gap.line):
+            for line, record in enumerate(self.stream.records(gap.start, self._stream_damage), gap.line):
+                if record.place >= gap.end:
+                    break
                 batch.add(record, self._stream_damage, line)
                 more = read(len(record.line))
                 if batch.full or not more:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from prl.rundir.cache import Cached
-from prl.rundir.episodes.columns import UNKNOWN, Array, Column, KeyIndex, TextPool, text_key
+from prl.rundir.episodes.columns import UNKNOWN, Array, Column, KeyIndex, Stored, TextPool, text_key
 from prl.rundir.episodes.stream import make_place
 
 FLOATS = ("reward", "advantage", "cost", "dispatch", "arrival", "duration")
@@ -115,13 +115,13 @@ class EpisodeColumns:
         for name in SHIPPED:
             self.columns[name].put(np.arange(len(self)), UNKNOWN)
 
-    def to_columns(self) -> dict[str, Array]:
+    def to_columns(self) -> dict[str, Stored]:
         """What a cache keeps."""
-        kept: dict[str, Array] = {f"column.{name}": column.view() for name, column in self.columns.items()}
+        kept: dict[str, Stored] = {f"column.{name}": column.parts() for name, column in self.columns.items()}
         for name, pool in self.pools.items():
             kept.update(pool.to_columns(f"pool.{name}"))
         kept["names.keys"], kept["names.rows"] = self.names.columns()
-        kept["made"] = self.made.view()
+        kept["made"] = self.made.parts()
         kept.update(self.points.to_columns())
         return kept
 
@@ -247,8 +247,8 @@ class Points:
         self.columns["agent"].extend(np.repeat(agents, sizes)[there])
         self.columns["value"].extend(numbers[there])
 
-    def to_columns(self) -> dict[str, Array]:
-        kept = {f"points.{name}": column.view() for name, column in self.columns.items()}
+    def to_columns(self) -> dict[str, Stored]:
+        kept: dict[str, Stored] = {f"points.{name}": column.parts() for name, column in self.columns.items()}
         return {**kept, **self.names.to_columns("points.names"), **self.agents.to_columns("points.agents")}
 
     @classmethod

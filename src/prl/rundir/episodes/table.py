@@ -25,6 +25,7 @@ from prl.rundir.episodes.series import series
 from prl.rundir.episodes.store import EpisodeColumns
 from prl.rundir.episodes.stream import make_place
 from prl.rundir.episodes.writer import INDEX, VALUES
+from prl.rundir.needles import Finder
 
 ALL = Filters()
 """Every episode."""
@@ -179,6 +180,12 @@ class EpisodeTable:
         """The episode whose record lies at a place in the stream; None when there is none."""
         found = np.flatnonzero(self._store["place"] == make_place(chunk, offset))
         return self.rows(found[:1])[0] if len(found) else None
+
+    def made_rows(self, forms: Collection[bytes]) -> list[dict[str, Any]]:
+        """The episodes without an index row (theirs were made here) of whose ids, as JSON, one holds such bytes."""
+        made = self._store.made.view().tobytes()
+        starts = [start for start, _ in Finder(forms, ignore_case=False).lines(made)]
+        return self.rows(np.flatnonzero(np.isin(self._store["at"], [-1 - start for start in starts])))
 
     def column(self, name: str) -> Array:
         """A column as a read-only array, one value an episode in the order of the stream.

@@ -1,8 +1,8 @@
 """Rows of values given to their episodes as their file grows.
 
 They have no places, so they are matched by id: both files are in the order of the stream, and a row is mostly that of
-the next episode. What comes before its episode's index row waits for it. Left out: making rows that are not there, which
-takes the records (:meth:`prl.rundir.episodes.rebuild.TableReader.make_values`).
+the next episode. What comes before its episode's index row waits for it. Left out: making rows that are not there,
+which takes the records (:meth:`prl.rundir.episodes.rebuild.TableReader.make_values`).
 """
 
 from collections.abc import Callable, Mapping
