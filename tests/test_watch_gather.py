@@ -67,6 +67,21 @@ def test_a_supervised_run_may_keep_its_checkpoints_elsewhere(tmp_path: Path) -> 
     assert gather(run.root, T0).checkpoints.complete == [4]
 
 
+@pytest.mark.parametrize("value", [True, 10**400, "", None, [], {"a": 1}, "\ud800"])
+def test_a_configuration_of_any_values_is_read(tmp_path: Path, value: object) -> None:
+    run = SampleRun(tmp_path)
+    client = {"wait_for_ready_timeout": value, "base_url": value}
+    settings = {"interval": value, "output_dir": value, "keep_last": value}
+    run.write_resolved(
+        orchestrator={"max_steps": value, "env_startup_timeout": value, "model": {"name": value, "client": client}},
+        trainer={"ckpt": settings, "batch_timeout": value, "resume": value},
+        inference={"server": {"host": value, "port": value}, "backend_port": value},
+    )
+    facts = gather(run.root, T0)
+    assert loads(json.dumps(facts.to_json(), allow_nan=False)) == facts
+    assert (facts.run.max_steps, facts.run.batch_timeout, facts.engines) == (None, 3600.0, [])
+
+
 def test_nothing_is_written(tmp_path: Path) -> None:
     run, now = running(tmp_path)
     before = files(run.root)
@@ -129,7 +144,16 @@ def test_real_processes_alive_then_killed(tmp_path: Path) -> None:
 def test_status_of_the_wrong_types_is_no_status(tmp_path: Path) -> None:
     run, now = running(tmp_path)
     raw = json.loads(run.layout.status_json.read_text())
-    for change in ({"started": "yesterday"}, {"pid": None}, {"processes": [{"name": "x"}]}, {"processes": 3}):
+    for change in (
+        {"started": "yesterday"},
+        {"pid": None},
+        {"pid": True},
+        {"updated": 10**400},
+        {"ports": {"engine": "8100"}},
+        {"ports": 3},
+        {"processes": [{"name": "x"}]},
+        {"processes": 3},
+    ):
         run.layout.status_json.write_text(json.dumps({**raw, **change}))
         assert gather(run.root, now).launcher is None
 

@@ -16,7 +16,8 @@ from typing import Any
 from prl.rundir.checkpoints import HALVES, MARKS, TRAINER, expendable
 from prl.rundir.configs import Document
 from prl.rundir.layout import numbered
-from prl.rundir.tree import RunTree, as_object
+from prl.rundir.tree import RunTree
+from prl.rundir.untyped import as_object
 
 WRITING = "writing"
 HALF = "half"
@@ -119,9 +120,14 @@ def _in_order(documents: Mapping[str, Document]) -> list[Document]:
 
 def _roots(root: Path, settings: Sequence[Mapping[str, Any]]) -> list[Path]:
     """The run's own directory, and those its components were told; each once."""
-    told = [value for ckpt in settings if isinstance(value := ckpt.get("output_dir"), str) and value]
+    told = [value for ckpt in settings if isinstance(value := ckpt.get("output_dir"), str) and _is_path(value)]
     places = [root / "checkpoints", *(Path(value) / "checkpoints" for value in told)]
     return list({os.path.realpath(place): place for place in reversed(places)}.values())[::-1]
+
+
+def _is_path(text: str) -> bool:
+    """Whether the system takes a text for a path at all: half a surrogate pair or a null byte it does not."""
+    return bool(text) and "\0" not in text and text.encode(errors="replace").decode() == text
 
 
 def _read_root(tree: RunTree, directory: str, needed: Sequence[str], now: float) -> list[CheckpointState]:

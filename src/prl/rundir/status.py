@@ -15,6 +15,8 @@ from prl.rundir.regular import read_regular
 
 SCHEMA_VERSION = 1
 
+_MAX_NUMBER = 2**62
+
 STARTING = "starting"
 RUNNING = "running"
 STOPPING = "stopping"
@@ -103,7 +105,9 @@ def load_status(path: Path) -> LauncherStatus | None:
         status = LauncherStatus(**{**_known(LauncherStatus, raw), "processes": processes})
     except (TypeError, AttributeError) as error:
         raise StatusError(f"fields are missing or of a wrong type: {error}") from error
-    if not _well_typed(status) or not all(map(_well_typed, processes)):
+    ports = status.ports.values() if isinstance(status.ports, dict) else [None]
+    typed = _well_typed(status) and all(map(_well_typed, processes))
+    if not typed or not all(_is_of(port, (int,)) for port in ports):
         raise StatusError("a field has a wrong type")
     return status
 
@@ -111,7 +115,14 @@ def load_status(path: Path) -> LauncherStatus | None:
 def _well_typed(part: LauncherStatus | ProcessStatus) -> bool:
     """Whether every plain field has the type that it should have: anybody may have written the file."""
     cls: type = type(part)
-    return all(isinstance(getattr(part, name), kinds) for name, kinds in _plain_kinds(cls).items())
+    return all(_is_of(getattr(part, name), kinds) for name, kinds in _plain_kinds(cls).items())
+
+
+def _is_of(value: object, kinds: tuple[type, ...]) -> bool:
+    """Whether a value is of one of these types, and a number one that a clock or a counter shows."""
+    if isinstance(value, int | float):
+        return isinstance(value, kinds) and not isinstance(value, bool) and abs(value) < _MAX_NUMBER
+    return isinstance(value, kinds)
 
 
 @functools.cache

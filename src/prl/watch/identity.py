@@ -1,6 +1,5 @@
 """What a run was configured as, and its environment servers: from the resolved documents, whoever made them."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from prl.watch.lines import Lines
 _KINDS = (("sft", "sft"), ("orchestrator", "rl"), ("trainer", "rl"), ("rl", "rl"), ("eval", "eval"))
 _DOCUMENTS = ("rl", "orchestrator", "trainer", "sft", "eval")
 
-Documents = Mapping[str, dict[str, Any]]
+_MAX_NUMBER = 2**62
 
 
 def identity_facts(
@@ -83,8 +82,9 @@ def _resume_step(lines: Lines, documents: list[dict[str, Any]]) -> int | None:
 
 
 def _first_int(*values: object) -> int | None:
-    return next((value for value in values if isinstance(value, int) and not isinstance(value, bool)), None)
+    return next((value for value in values if type(value) is int and abs(value) < _MAX_NUMBER), None)
 
 
 def _seconds(value: object, default: float) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else default
+    known = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _MAX_NUMBER
+    return float(value) if known else default  # type: ignore[arg-type]
