@@ -160,7 +160,7 @@ def test_process_shape_is_stable() -> None:
     # Programs read these names; an answer written anew would change silently with them.
     assert set(Process.__dataclass_fields__) == {
         "name", "title", "pid", "host", "state", "started", "log", "as_of", "exit_code", "reason", "ended",
-        "stopped",
+        "stopped", "zombie", "members", "expected", "parent", "source",
     }  # fmt: skip
 
 
