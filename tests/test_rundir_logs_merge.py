@@ -1,5 +1,7 @@
 """The merged logs of an attempt."""
 
+import errno
+import io
 import os
 from pathlib import Path
 
@@ -7,9 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from prl.rundir.logs import clocks, windows
 from prl.rundir.logs.cursors import CursorError
 from prl.rundir.logs.entries import LogEntry
 from prl.rundir.logs.merge import LogPage, RunLogs
+from prl.rundir.regular import open_regular
 from prl.rundir.search import Query
 
 HEAD = "--- 2026-11-29 +0000 ---\n"
@@ -253,3 +257,23 @@ def test_a_long_log_is_dated_and_entered_in_the_middle(tmp_path: Path) -> None:
     assert [entry.time for entry in error.entries] == [last - 10 * (25_919 - 5)]
     first = logs.page(limit=1, after="", since=last - 50_000)
     assert [entry.time for entry in first.entries] == [last - 50_000]
+
+
+@pytest.mark.parametrize(("failures", "found"), [(1, ["fine"]), (1000, [])])
+def test_a_stale_handle_is_opened_anew_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int, found: list[str]
+) -> None:
+    write(tmp_path, "trainer.log", HEAD + "10:00:00    INFO fine\n")
+    left = [failures]
+
+    def open_stale(path: Path) -> io.BufferedReader:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise OSError(errno.ESTALE, "Stale file handle")
+        return open_regular(path)
+
+    for module in (clocks, windows):
+        monkeypatch.setattr(module, "open_regular", open_stale)
+    page = RunLogs(tmp_path).page()
+    assert messages(page) == found
+    assert page.trouble == (() if found else ("logs/attempt_1/trainer.log: Stale file handle",))

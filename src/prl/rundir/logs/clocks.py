@@ -8,15 +8,18 @@ clock can tell; and clocks of other hosts that go wrong, whose lines keep the ti
 
 import bisect
 import datetime as dt
+import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from prl.rundir.logs.dating import DateMark, Days, day_start, newest_day
 from prl.rundir.logs.entries import DATE, LogEntry, entry_mark, parse_line
 from prl.rundir.regular import open_regular
+
+_T = TypeVar("_T")
 
 _WHOLE = 512 * 1024
 """Bytes up to which a piece is read whole rather than sampled."""
@@ -66,6 +69,9 @@ class ClockIndex:
 
     def update(self) -> None:
         """Look at what was added to the file. Raises OSError when it cannot be read."""
+        again_if_stale(self._update)
+
+    def _update(self) -> None:
         with open_regular(self.path) as file:
             stat = os.fstat(file.fileno())
             if self.inode is not None and self._was_replaced(file, stat):
@@ -234,6 +240,16 @@ class ClockIndex:
         elif walk.clock is not None and clock < walk.clock:
             walk.day, walk.clock = walk.day + 1, clock
         self._known.append(_Known(offset, walk.day, ordinal, mark.zone))
+
+
+def again_if_stale(read: Callable[[], _T]) -> _T:
+    """What ``read`` gives, asked a second time where a network disk's handle was stale: opening anew helps."""
+    try:
+        return read()
+    except OSError as error:
+        if error.errno != errno.ESTALE:
+            raise
+        return read()
 
 
 def _marks(offset: int, data: bytes) -> Iterator[tuple[int, int | DateMark | float]]:

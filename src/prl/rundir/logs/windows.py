@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from prl.rundir.logs.clocks import ClockIndex
+from prl.rundir.logs.clocks import ClockIndex, again_if_stale
 from prl.rundir.logs.components import ROUTER, LogFile
 from prl.rundir.logs.console import LEVELS
 from prl.rundir.logs.entries import DATE, EntryBuilder, LogEntry, is_traceback, starts_entry
@@ -192,13 +192,16 @@ class LogWindows:
             describe(entry, self.file, self.name)
         return dated if end is None else [entry for entry in dated if entry.offset < end]
 
+    def _pread(self, begin: int, size: int) -> bytes:
+        with open_regular(self.file.path) as file:
+            return os.pread(file.fileno(), size, begin)
+
     def _must_stop(self) -> bool:
         self.stopped = self.scan.over and self._read_any
         return self.stopped
 
     def _read(self, begin: int, end: int) -> bytes:
-        with open_regular(self.file.path) as file:
-            data = os.pread(file.fileno(), max(min(end, self.index.size) - begin, 0), begin)
+        data = again_if_stale(lambda: self._pread(begin, max(min(end, self.index.size) - begin, 0)))
         self.scan.bytes += len(data)
         self._read_any = True
         return data
