@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from prl.rundir.layout import numbered
-from prl.rundir.tree import RunTree, as_object
+from prl.rundir.tree import RunTree
+from prl.rundir.untyped import as_object
 from prl.text.secrets import mask_secrets
 
 Document = dict[str, Any]

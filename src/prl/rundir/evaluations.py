@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 from prl.rundir.configs import Document
 from prl.rundir.layout import numbered
-from prl.rundir.tree import RunTree, as_object
+from prl.rundir.tree import RunTree
+from prl.rundir.untyped import as_object
 
 Plan = dict[str, dict[int, int]]
 """Expected episodes by environment and step."""

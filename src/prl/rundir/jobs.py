@@ -13,7 +13,8 @@ from typing import Any
 
 from prl.rundir.configs import Document, attempts_of
 from prl.rundir.status import read_status
-from prl.rundir.tree import RunTree, as_object
+from prl.rundir.tree import RunTree
+from prl.rundir.untyped import as_object
 
 _JOB_LOG = re.compile(r"(?:.*[^0-9A-Za-z])?job_(\d{1,18}(?:_\d{1,9})?)\.log")
 _RENDEZVOUS = re.compile(r"job_(\d{1,18})(?:\D.*)?")

@@ -19,7 +19,8 @@ from prl.rundir.evaluations import planned_episodes
 from prl.rundir.jobs import find_jobs
 from prl.rundir.progress import METRICS, Counter, RunProgress, read_progress
 from prl.rundir.status import SCHEMA_VERSION, LauncherStatus, StatusError, load_status
-from prl.rundir.tree import RunTree, as_object
+from prl.rundir.tree import RunTree
+from prl.rundir.untyped import as_object
 
 RL, SFT, EVAL, OTHER = "rl", "sft", "eval", "other"
 KINDS = (RL, SFT, EVAL, OTHER)

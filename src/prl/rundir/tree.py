@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from prl.rundir.regular import open_regular, read_regular
+from prl.rundir.untyped import as_object
+
+__all__ = ["MAX_DOCUMENT", "MAX_TROUBLE", "RunTree", "as_object"]
 
 MAX_DOCUMENT = 4 * 1024**2
 """Bytes of a JSON document or text that are read. A longer one is trouble."""
@@ -164,11 +167,6 @@ class RunTree:
             except ValueError:  # a name with a null byte
                 return None
         return None
-
-
-def as_object(value: object) -> dict[str, Any]:
-    """``value`` where it is an object, else an empty one: what anybody wrote has any shape."""
-    return value if isinstance(value, dict) else {}
 
 
 def _loads(data: bytes) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 from prl.rundir.episodes.branches import Branches
 from prl.rundir.episodes.record import finite_floats
+from prl.rundir.untyped import get
 
 VERSION = 1
 STREAMS = ("advantages", "trainer_logprobs", "entropies", "is_masked", "mismatch_kl")
@@ -76,9 +77,7 @@ def ship_step(updates: Iterable[Mapping[str, Any]]) -> int | None:
     """The step whose batch an episode belongs to: the smallest ``ship.step`` among updates that call it effective."""
     steps = []
     for update in updates:
-        info = update.get("info")
-        ship = info.get("ship") if isinstance(info, Mapping) and info.get("effective") is True else None
-        step = ship.get("step") if isinstance(ship, Mapping) else None
+        step = get(update, "info", "ship", "step") if get(update, "info", "effective") is True else None
         if type(step) is int:
             steps.append(step)
     return min(steps, default=None)

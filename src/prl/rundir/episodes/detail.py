@@ -32,6 +32,7 @@ from prl.rundir.episodes.streams import (
 )
 from prl.rundir.tokens.text import TokenText, token_text
 from prl.rundir.tree import RunTree
+from prl.rundir.untyped import as_list, as_object, get, objects
 
 PAGE = 2000
 """Messages or tokens of a page."""
@@ -99,8 +100,7 @@ class TraceDetail:
 
     def __init__(self, trace: dict[str, Any], eps: float) -> None:
         self.trace = trace
-        nodes = trace.get("nodes")
-        self.nodes: list[Any] = nodes if isinstance(nodes, list) else []
+        self.nodes = as_list(trace.get("nodes"))
         self.branches = Branches(self.nodes)
         """Node indexes from root to leaf: branch ``i`` is that of the ``i``-th leaf."""
         self._eps = eps
@@ -112,8 +112,7 @@ class TraceDetail:
 
     @property
     def agent(self) -> str | None:
-        agent = self.trace.get("agent")
-        name = agent.get("name") if isinstance(agent, Mapping) else None
+        name = get(self.trace, "agent", "name")
         return name if isinstance(name, str) else None
 
     @property
@@ -123,10 +122,8 @@ class TraceDetail:
 
     def message(self, index: int) -> Message:
         """One node with its tokens. Raises IndexError."""
-        node = self.nodes[index]
-        known: dict[str, Any] = node if isinstance(node, dict) else {}
-        message = known.get("message")
-        role = message.get("role") if isinstance(message, Mapping) else None
+        known = as_object(self.nodes[index])
+        role = get(known, "message", "role")
         return Message(
             index=index,
             parent=self.branches.parents[index],
@@ -227,7 +224,7 @@ def open_episode(
     return EpisodeDetail(
         row=row,
         record=record,
-        traces=[TraceDetail(trace, bound.eps) for trace in _objects(record.get("traces"))],
+        traces=[TraceDetail(trace, bound.eps) for trace in objects(record.get("traces"))],
         updates=sum(map(len, updates.values())),
         step=ship_step(update for of_trace in updates.values() for update in of_trace),
         bound=bound,
@@ -269,11 +266,7 @@ def _read_record(traces: Path, row: Mapping[str, Any], problems: list[str]) -> d
 
 def _traces_by_id(record: Mapping[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     by_id: dict[str, list[dict[str, Any]]] = {}
-    for trace in _objects(record.get("traces")):
+    for trace in objects(record.get("traces")):
         if isinstance(trace.get("id"), str):
             by_id.setdefault(trace["id"], []).append(trace)
     yield from by_id.items()
-
-
-def _objects(value: Any) -> list[dict[str, Any]]:
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []

@@ -15,6 +15,7 @@ from prl.rundir.episodes.writer import INDEX
 from prl.rundir.layout import numbered
 from prl.rundir.matching import matching_lines
 from prl.rundir.needles import Finder, json_spellings
+from prl.rundir.untyped import as_list
 
 MIN_PREFIX = 4
 """Characters of an id's beginning that are worth a search."""
@@ -121,6 +122,5 @@ def _leads_to(traces: Path, row: dict[str, Any]) -> bool:
 
 
 def _ids(row: dict[str, Any]) -> list[str]:
-    trace_ids = row.get("trace_ids")
-    names = [row.get("id"), *(trace_ids if isinstance(trace_ids, list) else [])]
+    names = [row.get("id"), *as_list(row.get("trace_ids"))]
     return [name for name in names if isinstance(name, str)]

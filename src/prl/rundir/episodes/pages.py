@@ -7,6 +7,7 @@ from prl.rundir.episodes.columns import Array, known
 from prl.rundir.episodes.rebuild import TableReader
 from prl.rundir.episodes.store import AGENT_SEPARATOR, COUNTS, FLAGS, FLOATS, STEPS, TEXTS
 from prl.rundir.episodes.stream import split_place
+from prl.rundir.untyped import as_list
 
 MAX_LIMIT = 10_000
 """Rows of one page."""
@@ -71,8 +72,8 @@ def _place(reader: TableReader, place: int) -> dict[str, Any]:
 
 
 def _names(entry: dict[str, Any]) -> dict[str, Any]:
-    identity, trace_ids = entry.get("id"), entry.get("trace_ids")
+    identity = entry.get("id")
     return {
         "id": identity if isinstance(identity, str) else None,
-        "trace_ids": [name for name in trace_ids if isinstance(name, str)] if isinstance(trace_ids, list) else [],
+        "trace_ids": [name for name in as_list(entry.get("trace_ids")) if isinstance(name, str)],
     }

@@ -10,15 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from prl.rundir.episodes.branches import Branches
+from prl.rundir.untyped import get, is_number, objects
 
 TOKEN_FLOATS = ("logprobs", "advantages", "reference_logprobs", "trainer_logprobs", "entropies")
 """Per-token floats of a node, which ``float_decimals`` rounds. Rewards, metrics and times keep all digits."""
 
 _FAST_DECIMALS, _FAST_LENGTH, _FAST_MAGNITUDE = 8, 64, 1e6
 """Where scaling in double precision rounds as well as decimal arithmetic, and is worth its overhead."""
-
-_MAX_INTEGER = 2**512
-"""Integers from here on are no numbers: their product would have no float."""
 
 _TENSORS = frozenset({"routed_experts", "sampling_mask", "multi_modal_data"})
 _WORKING_STATE = frozenset({"state", "pending", "renderer_token_ids"})
@@ -47,7 +45,7 @@ def stored_record(record: dict[str, Any], float_decimals: int | None) -> dict[st
     }
     if record.get("task") is not None:
         stored["task"] = _stored_task(record["task"])
-    stored["traces"] = [_stored_trace(trace, float_decimals) for trace in _objects(record.get("traces"))]
+    stored["traces"] = [_stored_trace(trace, float_decimals) for trace in objects(record.get("traces"))]
     return stored
 
 
@@ -119,7 +117,7 @@ def trace_reward(trace: Mapping[str, Any]) -> float | None:
         if not isinstance(reward, Mapping):
             return None
         score, weight = reward.get("score"), reward.get("weight", 1.0)
-        if not _is_number(score) or not _is_number(weight):
+        if not is_number(score) or not is_number(weight):
             return None
         total += score * weight
     return total if math.isfinite(total) else None
@@ -129,7 +127,7 @@ def is_truncated(trace: Mapping[str, Any]) -> bool:
     """Whether a limit of turns or tokens ended the trace, or the last answer was cut for its length."""
     if trace.get("stop_condition") in _TRUNCATING_STOPS:
         return True
-    answered = [call for call in _objects(trace.get("calls")) if call.get("error") is None]
+    answered = [call for call in objects(trace.get("calls")) if call.get("error") is None]
     return bool(answered) and answered[-1].get("finish_reason") == "length"
 
 
@@ -142,13 +140,13 @@ def index_row(
     chunk. ``reward``: mean over the traces that have one. ``dispatch`` and ``arrival`` are Unix seconds, ``duration``
     seconds; ``arrival`` (the argument) serves a record without a trace, which has nowhere to be stamped.
     """
-    traces = _objects(record.get("traces"))
+    traces = objects(record.get("traces"))
     infos = [info for trace in traces if isinstance(info := trace.get("info"), Mapping)]
     dispatched = min(_numbers(_time_of(info, "dispatch") for info in infos), default=None)
     arrived = max(_numbers(_time_of(info, "arrival") for info in infos), default=arrival)
-    nodes = [_objects(trace.get("nodes")) for trace in traces]
-    usages = [call.get("usage") for trace in traces for call in _objects(trace.get("calls"))]
-    usages += [usage for trace in traces for usage in _objects(trace.get("extra_usage"))]
+    nodes = [objects(trace.get("nodes")) for trace in traces]
+    usages = [call.get("usage") for trace in traces for call in objects(trace.get("calls"))]
+    usages += [usage for trace in traces for usage in objects(trace.get("extra_usage"))]
     costs = _numbers(usage.get("cost") for usage in usages if isinstance(usage, Mapping))
     return {
         "cost": sum(costs) if costs else None,
@@ -159,14 +157,14 @@ def index_row(
         "kind": episode_kind(record),
         "trace_ids": [trace.get("id") for trace in traces],
         "env": environment_name(record),
-        "group": _get(record, "group", "id"),
+        "group": get(record, "group", "id"),
         "ok": bool(record.get("ok")),
-        "num_errors": sum(len(_objects(part.get("errors"))) for part in (record, *traces)),
+        "num_errors": sum(len(objects(part.get("errors"))) for part in (record, *traces)),
         "reward": _mean(_numbers(trace_reward(trace) for trace in traces)),
         "advantage": _mean(_numbers(info.get("advantage") for info in infos)),
         "input_tokens": _tokens(record, traces, "num_input_tokens"),
         "output_tokens": _tokens(record, traces, "num_output_tokens"),
-        "turns": sum(_get(node, "message", "role") == "assistant" for trace in nodes for node in trace),
+        "turns": sum(get(node, "message", "role") == "assistant" for trace in nodes for node in trace),
         "branches": sum(len(Branches(trace)) for trace in nodes),
         "stop_condition": next((stop for trace in traces if (stop := trace.get("stop_condition"))), None),
         "truncated": any(is_truncated(trace) for trace in traces),
@@ -186,26 +184,26 @@ def values_row(record: Mapping[str, Any], *, line: int) -> dict[str, Any]:
     setup, agent, finalize, scoring``), ``agent/model`` and ``agent/harness`` (how the agent's time divides), and
     ``total`` from the start to the last end.
     """
-    task = record.get("task") or next((trace.get("task") for trace in _objects(record.get("traces"))), None)
-    infos = [trace.get("info") for trace in _objects(record.get("traces"))]
-    dispatched = _integers(_get(info, "dispatch", "step") for info in infos)
+    task = record.get("task") or next((trace.get("task") for trace in objects(record.get("traces"))), None)
+    infos = [trace.get("info") for trace in objects(record.get("traces"))]
+    dispatched = _integers(get(info, "dispatch", "step") for info in infos)
     return {
         "line": line,
         "id": record.get("id"),
-        "task": {name: _get(task, name) for name in ("type", "key", "hash")},
-        "dispatch_step": min(dispatched or _integers([_get(record, "run", "work", "step")]), default=None),
-        "arrival_step": max(_integers(_get(info, "arrival", "step") for info in infos), default=None),
-        "policy": {end: _get(record, "run", "work", "policy", end) for end in ("start", "end")},
+        "task": {name: get(task, name) for name in ("type", "key", "hash")},
+        "dispatch_step": min(dispatched or _integers([get(record, "run", "work", "step")]), default=None),
+        "arrival_step": max(_integers(get(info, "arrival", "step") for info in infos), default=None),
+        "policy": {end: get(record, "run", "work", "policy", end) for end in ("start", "end")},
         "traces": [
             {
                 "id": trace.get("id"),
-                "agent": _get(trace, "agent", "name"),
+                "agent": get(trace, "agent", "name"),
                 "reward": trace_reward(trace),
                 "rewards": trace.get("rewards") or {},
                 "metrics": trace.get("metrics") or {},
                 "timing": stage_seconds(trace),
             }
-            for trace in _objects(record.get("traces"))
+            for trace in objects(record.get("traces"))
         ],
     }
 
@@ -218,30 +216,30 @@ def stage_seconds(trace: Mapping[str, Any]) -> dict[str, float]:
     seconds: dict[str, float] = {}
     ends = []
     for stage in _STAGES:
-        start, end = _get(timing, stage, "start"), _get(timing, stage, "end")
-        if _is_number(start) and _is_number(end) and start > 0 and end > 0:
+        start, end = get(timing, stage, "start"), get(timing, stage, "end")
+        if is_number(start) and is_number(end) and start > 0 and end > 0:
             seconds[stage] = max(end - start, 0.0)
             ends.append(end)
     for part in ("model", "harness"):
-        duration = _get(timing, "agent", part, "duration")
-        if "agent" in seconds and _is_number(duration):
+        duration = get(timing, "agent", part, "duration")
+        if "agent" in seconds and is_number(duration):
             seconds[f"agent/{part}"] = duration
     start = timing.get("start")
-    if ends and _is_number(start):
+    if ends and is_number(start):
         seconds["total"] = max(max(ends) - start, 0.0)
     return seconds
 
 
 def episode_kind(record: Mapping[str, Any]) -> str | None:
     """``train`` or ``eval``: as stamped on a trace, else the kind of work, else of run."""
-    stamped = [_get(trace, "info", "kind") for trace in _objects(record.get("traces"))]
-    candidates = [*stamped, _get(record, "run", "work", "type"), _get(record, "run", "type")]
+    stamped = [get(trace, "info", "kind") for trace in objects(record.get("traces"))]
+    candidates = [*stamped, get(record, "run", "work", "type"), get(record, "run", "type")]
     return next((kind for kind in candidates if isinstance(kind, str)), None)
 
 
 def environment_name(record: Mapping[str, Any]) -> str | None:
     """The run's name for the environment, else the environment's id."""
-    name = _get(record, "env", "name") or _get(record, "env", "id")
+    name = get(record, "env", "name") or get(record, "env", "id")
     return name if isinstance(name, str) else None
 
 
@@ -253,7 +251,7 @@ def _stored_trace(trace: Mapping[str, Any], float_decimals: int | None) -> dict[
             continue
         if key == "nodes":
             stored[key] = []
-            for index, node in enumerate(_objects(value)):
+            for index, node in enumerate(objects(value)):
                 kept, names = stored_node(node, float_decimals)
                 stored[key].append(kept)
                 nonfinite += [f"nodes/{index}/{name}" for name in names]
@@ -307,36 +305,18 @@ def _is_finite(entry: Any) -> bool:
 
 
 def _time_of(info: Mapping[str, Any], event: str) -> Any:
-    return _get(info, event, "time")
+    return get(info, event, "time")
 
 
-def _tokens(record: Mapping[str, Any], traces: list[Mapping[str, Any]], name: str) -> int:
+def _tokens(record: Mapping[str, Any], traces: Sequence[Mapping[str, Any]], name: str) -> int:
     total = record.get(name)
     if isinstance(total, int):
         return total
     return sum(count for trace in traces if isinstance(count := trace.get(name), int))
 
 
-def _get(value: Any, *keys: str) -> Any:
-    for key in keys:
-        if not isinstance(value, Mapping):
-            return None
-        value = value.get(key)
-    return value
-
-
-def _objects(value: Any) -> list[Mapping[str, Any]]:
-    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list | tuple) else []
-
-
-def _is_number(value: Any) -> bool:
-    if isinstance(value, int):
-        return not isinstance(value, bool) and abs(value) < _MAX_INTEGER
-    return isinstance(value, float)
-
-
 def _numbers(values: Iterable[Any]) -> list[float]:
-    return [value for value in values if _is_number(value) and math.isfinite(value)]
+    return [value for value in values if is_number(value) and math.isfinite(value)]
 
 
 def _integers(values: Iterable[Any]) -> list[int]:

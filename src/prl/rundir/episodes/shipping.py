@@ -20,6 +20,7 @@ from prl.rundir.episodes.columns import Array, text_key
 from prl.rundir.episodes.store import EpisodeColumns
 from prl.rundir.episodes.stream import FileStream, Stream, make_place, rollout_files, run_root
 from prl.rundir.following import Follower
+from prl.rundir.untyped import get, objects
 
 _NOTHING = b'"info":{}}'
 """How an index row ends that says nothing of shipping: the trainer writes one for each sequence."""
@@ -198,12 +199,10 @@ class _Updates:
         """Take in an update or its index row."""
         if update is None:
             return
-        trace_id, info = update.get("trace_id"), update.get("info")
-        effective = info.get("effective") if isinstance(info, dict) else None
+        trace_id, effective = update.get("trace_id"), get(update, "info", "effective")
         if not isinstance(trace_id, str) or not isinstance(effective, bool):
             return
-        ship = info.get("ship") if isinstance(info, dict) else None
-        step = ship.get("step") if isinstance(ship, dict) else None
+        step = get(update, "info", "ship", "step")
         self._keys.append(text_key(trace_id))
         self._steps.append(step if type(step) is int and 0 <= step <= _MAX_STEP else -1)
         self._effective.append(effective)
@@ -228,6 +227,4 @@ class _Updates:
 
 
 def _identities(record: dict[str, Any]) -> list[Any]:
-    traces = record.get("traces")
-    found = [trace.get("id") for trace in traces if isinstance(trace, dict)] if isinstance(traces, list) else []
-    return found or [record.get("id")]
+    return [trace.get("id") for trace in objects(record.get("traces"))] or [record.get("id")]

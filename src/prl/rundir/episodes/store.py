@@ -15,6 +15,7 @@ import numpy as np
 from prl.rundir.cache import Cached
 from prl.rundir.episodes.columns import UNKNOWN, Array, Column, KeyIndex, Stored, TextPool, text_key
 from prl.rundir.episodes.stream import make_place
+from prl.rundir.untyped import as_list, as_object, objects
 
 FLOATS = ("reward", "advantage", "cost", "dispatch", "arrival", "duration")
 """Columns of the index row: rewards, costs, Unix seconds and seconds."""
@@ -90,14 +91,14 @@ class EpisodeColumns:
     def set_values(self, rows: Array, values: Sequence[Mapping[str, Any]]) -> None:
         """Take in rows of values of the episodes in ``rows`` (int32, each once)."""
         columns = self.columns
-        tasks = [task if isinstance(task := row.get("task"), Mapping) else {} for row in values]
+        tasks = [as_object(row.get("task")) for row in values]
         columns["task"].put(rows, self.pools["task"].codes([task.get("key") or task.get("hash") for task in tasks]))
-        policies = [policy if isinstance(policy := row.get("policy"), Mapping) else {} for row in values]
+        policies = [as_object(row.get("policy")) for row in values]
         columns["policy_start"].put(rows, _counts([policy.get("start") for policy in policies]))
         columns["policy_end"].put(rows, _counts([policy.get("end") for policy in policies]))
         for name in ("dispatch_step", "arrival_step"):
             columns[name].put(rows, _counts([row.get(name) for row in values]))
-        traces = [_objects(row.get("traces")) for row in values]
+        traces = [objects(row.get("traces")) for row in values]
         columns["agents"].put(rows, self.pools["agents"].codes([_agents(found) for found in traces]))
         columns["has_values"].put(rows, 1)
         self.points.extend(rows.tolist(), traces)
@@ -177,8 +178,7 @@ class EpisodeColumns:
     def _name_traces(self, rows: Sequence[Mapping[str, Any]], start: int) -> None:
         keys, owners = [], []
         for row, entry in enumerate(rows, start):
-            trace_ids = entry.get("trace_ids")
-            for trace_id in trace_ids if isinstance(trace_ids, list) else ():
+            for trace_id in as_list(entry.get("trace_ids")):
                 if isinstance(trace_id, str):
                     keys.append(text_key(trace_id))
                     owners.append(row)
@@ -201,7 +201,7 @@ class Points:
     def own_bytes(self) -> int:
         return sum(column.own_bytes for column in self.columns.values())
 
-    def extend(self, rows: list[int], traces: list[list[Mapping[str, Any]]]) -> None:
+    def extend(self, rows: list[int], traces: Sequence[Sequence[Mapping[str, Any]]]) -> None:
         """Take in the traces of rows of values. What is no number (scoring did not reach it) is left out."""
         owners: list[int] = []
         sizes: list[int] = []
@@ -211,9 +211,7 @@ class Points:
         shapes: dict[tuple[tuple[str, ...], ...], Array] = {}
         for row, found in zip(rows, traces, strict=True):
             for trace in found:
-                rewards, metrics, timing = (
-                    entries if isinstance(entries := trace.get(kind), dict) else {} for kind in _KINDS
-                )
+                rewards, metrics, timing = (as_object(trace.get(kind)) for kind in _KINDS)
                 shape = (tuple(rewards), tuple(metrics), tuple(timing))
                 if shape not in shapes:
                     shapes[shape] = self._shape(shape)
@@ -298,10 +296,6 @@ def _flags(values: list[Any]) -> Array:
 def _agents(traces: Iterable[Mapping[str, Any]]) -> str | None:
     names = sorted({name for trace in traces if isinstance(name := trace.get("agent"), str)})
     return AGENT_SEPARATOR.join(names) if names else None
-
-
-def _objects(value: Any) -> list[Mapping[str, Any]]:
-    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
 
 
 def _first_of_each(values: Array) -> Array:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
+from prl.rundir.untyped import as_list, get
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -118,8 +120,7 @@ def joined_tokens(parts: Sequence[Tokens]) -> Tokens:
 
 def stored_streams(nodes: Sequence[Any]) -> frozenset[str]:
     """The streams of which some message of a trace has stored values."""
-    objects = [node for node in nodes if isinstance(node, Mapping)]
-    return frozenset(name for name, stored in _FIELDS.items() if any(node.get(stored) for node in objects))
+    return frozenset(name for name, stored in _FIELDS.items() if any(get(node, stored) for node in nodes))
 
 
 def unavailable_streams(nodes: Sequence[Any]) -> dict[str, str]:
@@ -137,13 +138,11 @@ def unavailable_streams(nodes: Sequence[Any]) -> dict[str, str]:
 
 def token_ids(node: Any) -> list[int]:
     """The ids of a node's tokens. What is no whole number among them becomes -1, which no token has."""
-    raw = node.get("token_ids") if isinstance(node, Mapping) else None
-    return [token if type(token) is int else -1 for token in raw] if isinstance(raw, list) else []
+    return [token if type(token) is int else -1 for token in as_list(get(node, "token_ids"))]
 
 
 def _has_nonzero(node: Any) -> bool:
-    values = node.get("advantages") if isinstance(node, Mapping) else None
-    return isinstance(values, list) and any(values)
+    return any(as_list(get(node, "advantages")))
 
 
 def _reason_of_absence(name: str, there: Collection[str]) -> str:

@@ -7,6 +7,8 @@ given once.
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
+from prl.rundir.untyped import as_list, get, objects
+
 Field = Literal["content", "reasoning", "tool_calls", "errors", "task", "info", "tools", "ids"]
 
 FIELDS: tuple[Field, ...] = ("content", "reasoning", "tool_calls", "errors", "task", "info", "tools", "ids")
@@ -36,40 +38,39 @@ def texts(record: Mapping[str, Any], fields: Collection[Field] = SEARCHED) -> It
 
 
 def _all(record: Mapping[str, Any]) -> Iterator[Text]:
-    task = _get(record, "task", "data")
-    for name in (record.get("id"), _get(record, "group", "id"), _get(record, "task", "key")):
+    task = get(record, "task", "data")
+    for name in (record.get("id"), get(record, "group", "id"), get(record, "task", "key")):
         yield from _strings(Text("ids", ""), name)
     yield from _strings(Text("task", ""), task)
     yield from _strings(Text("errors", ""), record.get("errors"))
-    for trace in _objects(record.get("traces")):
+    for trace in objects(record.get("traces")):
         yield from _of_trace(trace, task)
 
 
 def _of_trace(trace: Mapping[str, Any], task: Any) -> Iterator[Text]:
     trace_id = trace.get("id") if isinstance(trace.get("id"), str) else None
     yield from _strings(Text("ids", "", trace_id), trace_id)
-    data = _get(trace, "task", "data")
+    data = get(trace, "task", "data")
     yield from _strings(Text("task", "", trace_id), data if data != task else None)
     yield from _strings(Text("tools", "", trace_id), trace.get("tools"))
-    nodes = trace.get("nodes")
-    for index, node in enumerate(nodes if isinstance(nodes, list) else ()):
-        yield from _strings(Text("tools", "", trace_id, index), _get(node, "tools"))
-        yield from _of_message(_get(node, "message"), Text("content", "", trace_id, index))
+    for index, node in enumerate(as_list(trace.get("nodes"))):
+        yield from _strings(Text("tools", "", trace_id, index), get(node, "tools"))
+        yield from _of_message(get(node, "message"), Text("content", "", trace_id, index))
     yield from _strings(Text("info", "", trace_id), trace.get("info"))
     yield from _strings(Text("errors", "", trace_id), trace.get("errors"))
-    for call in _objects(trace.get("calls")):
+    for call in objects(trace.get("calls")):
         node = call.get("node")
         yield from _strings(Text("errors", "", trace_id, node if type(node) is int else None), call.get("error"))
 
 
 def _of_message(message: Any, at: Text) -> Iterator[Text]:
-    role = _get(message, "role")
+    role = get(message, "role")
     at = at._replace(role=role if isinstance(role, str) else None)
-    yield from _strings(at._replace(field="reasoning"), _get(message, "reasoning_content"))
-    content = _get(message, "content")
+    yield from _strings(at._replace(field="reasoning"), get(message, "reasoning_content"))
+    content = get(message, "content")
     # Of a list of parts only texts are read: an image is a text of a megabyte that says nothing.
-    yield from _strings(at, content if isinstance(content, str) else [part.get("text") for part in _objects(content)])
-    for call in _objects(_get(message, "tool_calls")):
+    yield from _strings(at, content if isinstance(content, str) else [part.get("text") for part in objects(content)])
+    for call in objects(get(message, "tool_calls")):
         yield from _strings(at._replace(field="tool_calls"), [call.get("name"), call.get("arguments")])
 
 
@@ -80,13 +81,3 @@ def _strings(at: Text, value: Any, depth: int = 0) -> Iterator[Text]:
     elif depth < _MAX_DEPTH and isinstance(value, Mapping | list):
         for part in value.values() if isinstance(value, Mapping) else value:
             yield from _strings(at, part, depth + 1)
-
-
-def _objects(value: Any) -> list[Mapping[str, Any]]:
-    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
-
-
-def _get(value: Any, *path: str) -> Any:
-    for key in path:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from prl.rundir import jsonl
 from prl.rundir.episodes.branches import Branches
@@ -17,6 +17,7 @@ from prl.rundir.following import Follower
 from prl.rundir.live.fold import apply_delta
 from prl.rundir.live.reader import live_files, read_pending
 from prl.rundir.live.writer import LIVE
+from prl.rundir.untyped import as_list, get, is_number, objects
 
 STAGES = ("pending", "boot", "setup", "running", "finalize", "scoring", "done", "error")
 
@@ -143,12 +144,12 @@ class _LiveFile:
                 continue
             if isinstance(delta.get("dispatch"), dict):
                 self._dispatch = delta["dispatch"]
-            known = len(_list(_get(self._folded.get(str(delta.get("trace"))), "nodes")))
+            known = len(as_list(get(self._folded, str(delta.get("trace")), "nodes")))
             if not apply_delta(self._folded, _slim(delta)):
                 return False
-            nodes = _list(_get(self._folded.get(str(delta.get("trace"))), "nodes"))
+            nodes = as_list(get(self._folded, str(delta.get("trace")), "nodes"))
             for node in nodes[max(known - 1, 0) : -1]:
-                if isinstance(_get(node, "message"), dict):
+                if isinstance(get(node, "message"), dict):
                     node["message"]["content"] = ""  # only the newest is shown
         return True
 
@@ -183,12 +184,12 @@ def _slim_node(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _row(trace_id: str, trace: Mapping[str, Any], dispatch: dict[str, Any], now: float) -> LiveRow:
-    nodes, pending = _list(trace.get("nodes")), _list(trace.get("pending"))
-    usages = [usage for call in _list(trace.get("calls")) if isinstance(usage := _get(call, "usage"), Mapping)]
-    costs = [cost for usage in usages if _is_number(cost := usage.get("cost"))]
-    newest = pending[-1] if pending else _get(nodes[-1] if nodes else None, "message")
+    nodes, pending = as_list(trace.get("nodes")), as_list(trace.get("pending"))
+    usages = [usage for call in as_list(trace.get("calls")) if isinstance(usage := get(call, "usage"), Mapping)]
+    costs = [cost for usage in usages if is_number(cost := usage.get("cost"))]
+    newest = pending[-1] if pending else get(nodes[-1] if nodes else None, "message")
     stop = trace.get("stop_condition")
-    agent = _get(trace.get("agent"), "name")
+    agent = get(trace, "agent", "name")
     return LiveRow(
         trace=trace_id,
         dispatch=dispatch,
@@ -200,7 +201,7 @@ def _row(trace_id: str, trace: Mapping[str, Any], dispatch: dict[str, Any], now:
         output_tokens=_total(usages, "completion_tokens"),
         cost=sum(costs) if costs else None,
         stop_condition=stop if isinstance(stop, str) else None,
-        errors=len(_list(trace.get("errors"))),
+        errors=len(as_list(trace.get("errors"))),
         pending=len(pending),
         last=message_text(newest)[-LAST_CHARACTERS:],
         elapsed=_elapsed(dispatch, trace, now),
@@ -226,44 +227,31 @@ def message_text(message: Any) -> str:
         return ""
     content = message.get("content")
     if isinstance(content, list):
-        texts = [part.get("text") for part in content if isinstance(part, Mapping)]
+        texts = [part.get("text") for part in objects(content)]
         content = "".join(text for text in texts if isinstance(text, str))
     if isinstance(content, str) and content:
         return content
     reasoning = message.get("reasoning_content")
     if isinstance(reasoning, str) and reasoning:
         return reasoning
-    calls = message.get("tool_calls")
-    names = [call.get("name") for call in calls if isinstance(call, Mapping)] if isinstance(calls, list) else []
+    names = [call.get("name") for call in objects(message.get("tool_calls"))]
     return ", ".join(name for name in names if isinstance(name, str))
 
 
 def _role(node: Any) -> Any:
-    return _get(_get(node, "message"), "role")
+    return get(node, "message", "role")
 
 
 def _reached(timing: Any, part: str, edge: str) -> bool:
-    value = _get(_get(timing, part), edge)
-    return _is_number(value) and value > 0
+    value = get(timing, part, edge)
+    return is_number(value) and value > 0
 
 
 def _elapsed(dispatch: Mapping[str, Any], trace: Mapping[str, Any], now: float) -> float | None:
-    candidates = (dispatch.get("started"), _get(trace.get("timing"), "start"))
-    started = next((value for value in candidates if _is_number(value)), None)
+    candidates = (dispatch.get("started"), get(trace, "timing", "start"))
+    started = next((value for value in candidates if is_number(value)), None)
     return max(now - started, 0.0) if started is not None else None
 
 
 def _total(usages: list[Mapping[str, Any]], name: str) -> int:
     return sum(value for usage in usages if type(value := usage.get(name)) is int)
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _get(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, Mapping) else None
-
-
-def _is_number(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
