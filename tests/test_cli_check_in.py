@@ -30,7 +30,12 @@ def test_json_says_where_the_entry_is(tmp_path: Path) -> None:
     run = finished(tmp_path)
     result = CliRunner().invoke(check_in, [str(run.root), "--json"], standalone_mode=False)
     answer = json.loads(result.stdout)
-    assert answer["status_md"] == {"path": str(run.layout.status_md), "written": True, "problem": None}
+    assert answer["status_md"] == {
+        "path": str(run.layout.status_md),
+        "written": True,
+        "elsewhere": False,
+        "problem": None,
+    }
     assert (answer["phase"], answer["rows"]) == ("finished", [])
 
 

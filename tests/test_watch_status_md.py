@@ -21,6 +21,8 @@ TEMPLATE = re.compile(
     r"\*\*Progress\*\*: (?P<progress>.+)\n"
     r"\*\*Stability\*\*: (?P<stability>.+)\n"
     r"\*\*Performance\*\*: (?P<performance>.+)\n"
+    r"\*\*Since last check-in\*\* \((?P<before>.+)\): (?P<changes>.+)\n"
+    r"(?:\n\*\*Run\*\*: (?P<run>(?:.+\n)+))?"
     r"(?:\n\*\*Notes\*\*: (?P<notes>.+)\n)?"
 )
 
@@ -79,10 +81,12 @@ def test_what_stands_is_left_alone(tmp_path: Path, written: str) -> None:
     second = check_in(run.root, now + 2)
     text = run.layout.status_md.read_text()
     assert text.startswith(written)
-    assert text.count(first.entry) == 2  # two seconds later, in the same minute, nothing has changed
-    assert second.entry == first.entry
+    assert text.count(first.entry) == text.count(second.entry) == 1
+    told = fields(second.entry)
+    assert (told["before"], told["changes"]) == ("2026-11-29 10:00 UTC", "attempt 1; step +0; health as before")
+    assert fields(first.entry)["before"] == "none before"
     assert "\nchecked by hand, looks fine\n\n## " in text
-    assert all(line.startswith("## ") for line in text.splitlines() if "UTC" in line)
+    assert all(line.startswith(("## ", "**Since")) for line in text.splitlines() if "UTC" in line)
 
 
 def test_hostile_text_stays_one_harmless_line(tmp_path: Path) -> None:
@@ -97,6 +101,47 @@ def test_hostile_text_stays_one_harmless_line(tmp_path: Path) -> None:
     assert not set(entry) & {"\x1b", "\x07", "\r"}
     assert "abcdefghijklmnop" not in entry
     assert len([line for line in entry.splitlines() if line.startswith("##")]) == 1
+
+
+def test_first_entry_of_an_attempt_says_what_the_run_is(tmp_path: Path) -> None:
+    run, now = running(tmp_path)
+    first = fields(check_in(run.root, now).entry)["run"] or ""
+    assert first.splitlines()[:3] == [
+        f"{run.name} (rl), model models/tiny, 40 steps",
+        "**Environments**: reverse-text",
+        "**Command**: rl @ rl.toml",
+    ]
+    assert "**Processes**: inference (" in first
+    assert fields(check_in(run.root, now + 1).entry)["run"] is None
+
+
+def test_what_changed_since_the_last_entry(tmp_path: Path) -> None:
+    run, now = running(tmp_path)
+    check_in(run.root, now)
+    later = run.step(13, error_rate=0.4)
+    run.write_status(updated=later)
+    second = fields(check_in(run.root, later + 1).entry)
+    assert second["changes"] == "attempt 1; step +1; health Healthy -> Degraded; new episodes.error-rate"
+    third = fields(check_in(run.root, later + 2).entry)
+    assert third["changes"] == "attempt 1; step +0; health as before; still episodes.error-rate"
+    run.finish(later + 60)
+    fourth = fields(check_in(run.root, later + 70).entry)
+    assert fourth["before"] == "2026-11-29 10:00 UTC"
+    assert fourth["changes"] == "attempt 1; step +0; health Degraded -> Healthy; gone episodes.error-rate"
+
+
+def test_run_directory_that_may_not_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRL_STATE_DIR", str(tmp_path / "state"))
+    run, now = running(tmp_path)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # as root everything may be written to
+    for seconds in (0, 1):
+        done = check_in(run.root, now + seconds)
+        assert done.elsewhere
+        assert done.problem is None
+    assert not run.layout.status_md.exists()
+    assert done.path.parent == tmp_path / "state/check-ins"
+    assert done.path.read_text().count("**Health**: Healthy") == 2
+    assert "(2026-11-29 10:00 UTC): attempt 1; step +0" in done.entry
 
 
 def append_many(path: Path, name: str, barrier: "multiprocessing.synchronize.Barrier") -> None:

@@ -1,15 +1,22 @@
 """What the watch side's commands have in common: which run is meant, and the form of JSON answers."""
 
+import dataclasses
 import json
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from prl.rundir.discovery import RunNotFoundError, find_run
+from prl.watch.assess import assess
+from prl.watch.conditions import STATES, Condition
+from prl.watch.facts import Facts, FactsError, loads
 from prl.watch.outward import safe, safe_tree
+from prl.watch.resumption import Resumption
+from prl.watch.thresholds import Thresholds, ThresholdsError, load_thresholds
 from prl.watch.verdict import SEVERITIES, Verdict
 
 SCHEMA_VERSION = 1
@@ -27,9 +34,35 @@ def locate_run(run: str | None) -> Path:
         raise click.UsageError(safe(str(error))) from None
 
 
+def user_thresholds() -> Thresholds:
+    """The thresholds that this user set. Raises a usage error that names file and key."""
+    try:
+        return load_thresholds()
+    except ThresholdsError as error:
+        raise click.UsageError(safe(str(error))) from None
+
+
+def judge(facts: Facts) -> Verdict:
+    """The verdict by this user's thresholds."""
+    return assess(facts, user_thresholds())
+
+
+def recorded_facts(path: Path) -> Facts:
+    """Facts from a file. Raises a usage error."""
+    try:
+        return loads(path.read_bytes())
+    except (OSError, FactsError) as error:
+        raise click.UsageError(safe(f"{path}: {error}")) from None
+
+
 def print_json(answer: dict[str, Any]) -> None:
     """Print an answer as JSON. Text is made harmless and secrets are masked."""
-    print_text(json.dumps(safe_tree(answer), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    print_safe_json(safe_tree(answer))
+
+
+def print_safe_json(answer: dict[str, Any]) -> None:
+    """Print as JSON what is harmless already."""
+    print_text(json.dumps(answer, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def print_text(text: str) -> None:
@@ -61,3 +94,17 @@ def verdict_answer(verdict: Verdict) -> dict[str, Any]:
     fields.pop("schema_version")
     truncated = any(counts[name] > MAX_ROWS for name in _LISTS)
     return {**head, **fields, "counts": counts, "rows": rows, "truncated": truncated}
+
+
+def resumption_answer(resumption: Resumption) -> dict[str, Any]:
+    """The answer of ``status --since-restart``; ``rows`` are the conditions."""
+    fields = dataclasses.asdict(resumption)
+    head = {"schema_version": SCHEMA_VERSION, "as_of": fields.pop("as_of"), "ok": resumption.exit_code == 0}
+    rows = fields.pop("conditions")
+    return {**head, **fields, "counts": condition_counts(resumption.conditions), "rows": rows, "truncated": False}
+
+
+def condition_counts(conditions: Iterable[Condition]) -> dict[str, int]:
+    """How many conditions are in which state."""
+    states = [condition.state for condition in conditions]
+    return {state.replace(" ", "_"): states.count(state) for state in STATES}

@@ -1,8 +1,13 @@
-"""``prl check-in``: the verdict on a run, appended to its STATUS.md."""
+"""``prl check-in``: the verdict on a run, appended to its STATUS.md, once or again and again."""
+
+import time
+from pathlib import Path
 
 import click
 
-from prl.cli.answers import locate_run, print_json, print_text, verdict_answer
+from prl.cli.answers import locate_run, print_json, print_text, user_thresholds, verdict_answer
+from prl.cli.parameters import Interval
+from prl.watch.checkin import OVER, CheckIn
 from prl.watch.checkin import check_in as append_check_in
 from prl.watch.outward import safe
 from prl.watch.screen import render
@@ -14,22 +19,51 @@ NOT_WRITTEN = 74
 @click.command("check-in")
 @click.argument("run", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Answer as JSON.")
-def check_in(run: str | None, as_json: bool) -> int:
+@click.option("--every", type=Interval(), help="Do it again every TIME, for instance 1h, until the run has ended.")
+def check_in(run: str | None, as_json: bool, every: float | None) -> int:
     """Judge a run and append the verdict to its STATUS.md.
 
     Exit status: that of `prl status`; 74 when the verdict was given but STATUS.md could not be written.
     """
-    done = append_check_in(locate_run(run))
+    run_dir = locate_run(run)
+    code, over = _once(run_dir, as_json=as_json)
+    if every is None or over:
+        return code
+    begun, done = time.monotonic(), 0
+    try:
+        while not over:
+            done = max(done + 1, int((time.monotonic() - begun) / every))
+            time.sleep(max(begun + done * every - time.monotonic(), 0))
+            code, over = _once(run_dir, as_json=as_json)
+    except KeyboardInterrupt:
+        click.echo("prl check-in: ended; the run goes on", err=True)
+    return code
+
+
+def _once(run_dir: Path, *, as_json: bool) -> tuple[int, bool]:
+    """One check-in: its exit status, and whether the run has ended."""
+    done = append_check_in(run_dir, limits=user_thresholds())
     if as_json:
-        answer = verdict_answer(done.verdict)
-        answer["ok"] = answer["ok"] and done.problem is None
-        answer["status_md"] = {"path": str(done.path), "written": done.problem is None, "problem": done.problem}
-        print_json(answer)
+        _print_answer(done)
     else:
         print_text(render(done.verdict))
         if done.problem is None:
-            print_text(f"\nAppended to {safe(str(done.path))}\n")
+            why = " (the run directory may not be written to)" if done.elsewhere else ""
+            print_text(f"\nAppended to {safe(str(done.path))}{why}\n")
+    over = done.verdict.phase in OVER
     if done.problem is not None:
         click.echo(f"prl check-in: nothing was appended. {safe(done.problem)}", err=True)
-        return NOT_WRITTEN
-    return done.verdict.exit_code
+        return NOT_WRITTEN, over
+    return done.verdict.exit_code, over
+
+
+def _print_answer(done: CheckIn) -> None:
+    answer = verdict_answer(done.verdict)
+    answer["ok"] = answer["ok"] and done.problem is None
+    answer["status_md"] = {
+        "path": str(done.path),
+        "written": done.problem is None,
+        "elsewhere": done.elsewhere,
+        "problem": done.problem,
+    }
+    print_json(answer)

@@ -190,6 +190,39 @@ def screen(level: str, *, json_logging: bool) -> Iterator[Screen]:
         yield shown
 
 
+class Introducing:
+    """Passes events on, and introduces the run in its STATUS.md once it has finished a step.
+
+    A run that comes to none is introduced at its end.
+    """
+
+    def __init__(self, shown: Callable[[Event], None], introduce: Callable[[Path], None]) -> None:
+        self._shown = shown
+        self._introduce = introduce
+        self._run_dir: Path | None = None
+        self._done = False
+
+    def __call__(self, event: Event) -> None:
+        self._shown(event)
+        if isinstance(event, Started):
+            self._run_dir = event.run_dir
+        elif isinstance(event, Step | Finished) and self._run_dir is not None and not self._done:
+            self._done = True
+            try:
+                self._introduce(self._run_dir)
+            except Exception as error:  # the run goes on, whoever watches it
+                logger.warning("No entry in STATUS.md: %s: %s", type(error).__name__, error)
+
+
+def introduce(run_dir: Path) -> None:
+    """Append the first check-in of this attempt to STATUS.md."""
+    from prl.watch.checkin import introduce as append
+
+    problem = append(run_dir).problem
+    if problem is not None:
+        logger.warning("No entry in STATUS.md: %s", problem)
+
+
 def conclude(outcome: Outcome, verdict: Callable[[Path], str]) -> int:
     """Say where the run is and how it is doing; returns the exit status."""
     if outcome.run_dir is not None and outcome.phase != "dry run":

@@ -16,6 +16,8 @@ COMMANDS = {
     "metrics": ("prl.cli.metrics", "metrics"),
     "logs": ("prl.cli.logs", "logs"),
     "check-in": ("prl.cli.check_in", "check_in"),
+    "restart-plan": ("prl.cli.restart_plan", "restart_plan"),
+    "rules": ("prl.cli.rules", "rules"),
 }
 """Subcommands by name: module and attribute."""
 

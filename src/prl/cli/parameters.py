@@ -1,9 +1,12 @@
-"""Kinds of values that options take and click does not have: steps and times."""
+"""Kinds of values that options take and click does not have: steps, times and intervals."""
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
 import click
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class Steps(click.ParamType[Any]):
@@ -36,3 +39,17 @@ class Moment(click.ParamType[float]):
         except ValueError:
             self.fail(f"{value!r} is no time: Unix seconds, or 2026-11-29T17:00", param, ctx)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+class Interval(click.ParamType[float]):
+    """A time from one event to the next, in seconds: ``90s``, ``30m``, ``1h`` or ``1h 30m``; at least a second."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        parts = re.findall(r"(\d+(?:\.\d+)?)([smhd])", str(value))
+        seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+        whole = "".join(number + unit for number, unit in parts) == str(value).replace(" ", "")
+        if not whole or not 1 <= seconds < 1e9:
+            self.fail(f"{value!r} is no interval of a second or more: 90s, 30m, 1h, 1h30m", param, ctx)
+        return seconds

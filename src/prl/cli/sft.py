@@ -8,13 +8,13 @@ from prl.cli.requirements import require_train
 def main() -> None:
     """Launch a supervised run and supervise it to its end."""
     require_train("sft")
-    from prl.cli.launching import conclude, screen, show_verdict
+    from prl.cli.launching import Introducing, conclude, introduce, screen, show_verdict
     from prl.config import SFTConfig, load_config
     from prl.launch.run import launch_sft
 
     config = load_config(SFTConfig, prog="sft", description="Warm-start a language model on conversations.")
     with screen(config.log.level, json_logging=config.log.json_logging) as shown:
-        outcome = launch_sft(config, argv=sys.argv[1:], on_event=shown)
+        outcome = launch_sft(config, argv=sys.argv[1:], on_event=Introducing(shown, introduce))
     sys.exit(conclude(outcome, show_verdict))
 
 

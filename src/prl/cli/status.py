@@ -1,21 +1,38 @@
-"""``prl status``: the verdict on a run, on one screen or as JSON."""
+"""``prl status``: the verdict on a run, on one screen or as JSON, once or until the run has ended."""
 
 import json
+import sys
 from pathlib import Path
 
 import click
 
-from prl.cli.answers import locate_run, print_json, print_text, verdict_answer
-from prl.watch.assess import assess
-from prl.watch.facts import Facts, FactsError, loads
+from prl.cli.answers import (
+    judge,
+    locate_run,
+    print_json,
+    print_text,
+    recorded_facts,
+    resumption_answer,
+    verdict_answer,
+)
+from prl.watch.facts import Facts
 from prl.watch.gather import gather
 from prl.watch.outward import safe, safe_tree
+from prl.watch.restart_screen import render_resumption
+from prl.watch.resumption import resumption
 from prl.watch.screen import render
+from prl.watch.verdict import Verdict
 
 
 @click.command()
 @click.argument("run", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Answer as JSON.")
+@click.option("--follow", is_flag=True, help="Show it anew every few seconds, until the run has ended.")
+@click.option(
+    "--since-restart",
+    is_flag=True,
+    help="Say whether the newest attempt took up the work; the exit status says it too.",
+)
 @click.option(
     "--facts",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -26,17 +43,28 @@ from prl.watch.screen import render
     type=click.Path(dir_okay=False, path_type=Path),
     help="Also write the facts to this file, secrets masked: for a bug report, or to judge them again.",
 )
-def status(run: str | None, as_json: bool, facts: Path | None, save_facts: Path | None) -> int:
+def status(
+    run: str | None, *, as_json: bool, follow: bool, since_restart: bool, facts: Path | None, save_facts: Path | None
+) -> int:
     """How a run is doing: verdict, findings with evidence, key numbers.
 
-    Exit status: 0 healthy or finished, 1 degraded, 2 down, 3 unknown, 64 called wrongly.
+    Exit status: 0 healthy or finished, 1 degraded, 2 down, 3 unknown, 64 called wrongly. With --since-restart: 0 a
+    counter advanced in the newest attempt and all its processes are up, 1 not yet, 2 no, 3 not known.
     """
     if facts is not None and run is not None:
         raise click.UsageError("give a RUN or --facts, not both")
-    known = _recorded(facts) if facts is not None else gather(locate_run(run))
+    if follow and (as_json or since_restart or facts is not None or save_facts is not None):
+        raise click.UsageError("--follow goes with no other option")
+    if follow:
+        return _follow(locate_run(run))
+    known = recorded_facts(facts) if facts is not None else gather(locate_run(run))
     if save_facts is not None:
         _save(known, save_facts)
-    verdict = assess(known)
+    verdict = judge(known)
+    return _resumption(known, verdict, as_json) if since_restart else _verdict(verdict, as_json)
+
+
+def _verdict(verdict: Verdict, as_json: bool) -> int:
     if as_json:
         print_json(verdict_answer(verdict))
     else:
@@ -44,15 +72,27 @@ def status(run: str | None, as_json: bool, facts: Path | None, save_facts: Path 
     return verdict.exit_code
 
 
-def _recorded(path: Path) -> Facts:
-    try:
-        return loads(path.read_bytes())
-    except (OSError, FactsError) as error:
-        raise click.UsageError(safe(f"{path}: {error}")) from None
+def _resumption(known: Facts, verdict: Verdict, as_json: bool) -> int:
+    found = resumption(known, verdict)
+    if as_json:
+        print_json(resumption_answer(found))
+    else:
+        print_text(render_resumption(found))
+    return found.exit_code
+
+
+def _follow(run_dir: Path) -> int:
+    from prl.cli.following import follow, lines_of_changes, screen_of_its_own
+
+    def look() -> Verdict:
+        return judge(gather(run_dir))
+
+    shown = screen_of_its_own() if sys.stdout.isatty() else lines_of_changes()
+    return _verdict(follow(look, shown), as_json=False)
 
 
 def _save(facts: Facts, path: Path) -> None:
     try:
         path.write_text(json.dumps(safe_tree(facts.to_json()), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
     except OSError as error:
-        raise click.UsageError(f"--save-facts {path}: {error.strerror or error}") from None
+        raise click.UsageError(safe(f"--save-facts {path}: {error.strerror or error}")) from None

@@ -2,24 +2,29 @@
 
 An entry is one ``write`` to a file opened for appending, so that entries of two writers never mix and nothing that was
 written before, by whomever, is touched. The file knows three healths: an unknown one is written ``Degraded``, and the
-notes say what is not known.
+notes say what is not known. Two parts are added to the readers' form, before the notes: a line of what has changed
+since the entry before (:mod:`prl.watch.last_entry`), and in the first entry of an attempt what the run is.
 """
 
 import errno
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from prl.rundir.regular import require_regular
+from prl.watch.last_entry import LastEntry, changes
 from prl.watch.outward import safe
-from prl.watch.verdict import CONFIGURED, DEGRADED, FAILED, FAILING, FINISHED, RUNNING, UNKNOWN, Number, Verdict
+from prl.watch.verdict import DEGRADED, FAILED, FAILING, RUNNING, UNKNOWN, Number, Verdict
 from prl.watch.words import number_words, step_words, utc_words
 
 _MAX_NUMBERS = 12
 _MAX_NOTES = 8
 
 
-def entry(verdict: Verdict) -> str:
-    """The check-in entry: heading, step, health, the three groups of numbers, notes where something is notable."""
+def entry(verdict: Verdict, previous: LastEntry | None = None, introduction: Sequence[str] = ()) -> str:
+    """The check-in entry: heading, step, health, the three groups of numbers, what changed, what the run is, notes
+    where something is notable. ``previous``: the entry before, None for the first; ``introduction``: harmless lines.
+    """
     numbers = verdict.numbers
     health = DEGRADED if verdict.health == UNKNOWN else verdict.health
     lines = [
@@ -30,8 +35,11 @@ def entry(verdict: Verdict) -> str:
         "",
         f"**Progress**: {_group(numbers.progress)}",
         f"**Stability**: {_group(numbers.stability)}",
-        f"**Performance**: {_group(numbers.performance)}",
+        f"**Performance**: {_group(numbers.performance)}{_bottleneck(verdict)}",
+        changes(verdict, previous),
     ]
+    if introduction:
+        lines += ["", *introduction]
     notes = _notes(verdict)
     if notes:
         lines += ["", f"**Notes**: {notes}"]
@@ -70,6 +78,12 @@ def _group(numbers: list[Number]) -> str:
     return shown + (f", and {len(numbers) - _MAX_NUMBERS} more" if len(numbers) > _MAX_NUMBERS else "")
 
 
+def _bottleneck(verdict: Verdict) -> str:
+    """Which side holds up the other, where one does."""
+    split = verdict.bottleneck
+    return f"; {safe(split.why)}: grow {split.grow}" if split is not None and split.grow is not None else ""
+
+
 def _notes(verdict: Verdict) -> str:
     notes = []
     if verdict.phase != RUNNING:
@@ -85,7 +99,5 @@ def _notes(verdict: Verdict) -> str:
     if verdict.errors and not verdict.findings and not down:
         first = verdict.errors[0]
         notes.append(f"Newest errors in {len(verdict.errors)} logs, first {first.file}: {first.summary}")
-    if verdict.attempt is not None and verdict.attempt > 1 and verdict.phase not in (FINISHED, CONFIGURED):
-        notes.append(f"Attempt {verdict.attempt}")
     shown = [safe(note).rstrip(".") for note in notes[:_MAX_NOTES]]
     return ". ".join(shown) + "." if shown else ""
