@@ -46,23 +46,22 @@ class Sightings:
         from prl.rundir.logs.incidents import IncidentFold, rank_of
         from prl.rundir.logs.signatures import load_signatures
 
-        signatures = load_signatures()
         self._fold = self._fold or IncidentFold()
-        for entry, text in lines:
-            for match in signatures.find(text, entry.offset):
-                told = (file.group, match.signature.id, text)
-                if file.repeats and told in self._told:
-                    continue
-                if not file.repeats:
-                    self._told.add(told)
-                self._fold.take(
-                    match,
-                    component=file.component,
-                    file=name,
-                    rank=rank_of(match.text, entry, file),
-                    time=entry.time if entry.time is not None else undated,
-                    exact=entry.exact,
-                )
+        for number, match in load_signatures().find_each([(entry.offset, text) for entry, text in lines]):
+            entry, text = lines[number]
+            told = (file.group, match.signature.id, text)
+            if file.repeats and told in self._told:
+                continue
+            if not file.repeats:
+                self._told.add(told)
+            self._fold.take(
+                match,
+                component=file.component,
+                file=name,
+                rank=rank_of(match.text, entry, file),
+                time=entry.time if entry.time is not None else undated,
+                exact=entry.exact,
+            )
 
     def facts(self, ranks: int) -> list[Incident]:
         """The incidents, what broke first before what followed. ``ranks``: how many have an output of their own."""

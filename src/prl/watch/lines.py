@@ -22,7 +22,7 @@ from prl.watch.surroundings import Incident
 if TYPE_CHECKING:
     from prl.rundir.logs.catalogue import LinePattern, Value
 
-WINDOW = 192 * 1024
+WINDOW = 128 * 1024
 """Bytes read of the end of a calm log, less when there are many."""
 WIDER = 512 * 1024
 """Bytes read of the end of a log whose last lines hold errors."""

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from prl.rundir.jsonl import Damage
 from prl.rundir.metrics.reader import (
@@ -20,6 +21,7 @@ from prl.rundir.metrics.reader import (
     Point,
     parse_row,
 )
+from prl.rundir.metrics.writer import RESERVED
 from prl.rundir.regular import open_regular
 from prl.watch.ends import End, read_end
 from prl.watch.facts import Clock, NonFinite, Series
@@ -77,8 +79,7 @@ def read_metrics_end(path: Path, source: str, since: float) -> Metrics:
     rows = _rows(end, found)
     for row in rows:
         if row.time is None or row.time >= since:
-            _note_engines(row, found)
-            history.add(_slim(row))
+            history.add(_without_engines(row, found))
     found.bytes_per_second = _growth(end, rows)
     found.trainer = _step_clock(history, TRAINER, source)
     found.orchestrator = _step_clock(history, ORCHESTRATOR, source)
@@ -94,7 +95,7 @@ def _rows(end: End, found: Metrics) -> list[MetricsRow]:
     for offset, line in end.lines:
         raw = damage.decode(offset, line)
         if raw is not None:
-            rows.append(parse_row(raw))
+            rows.append(parse_row(_slim(raw)))
     if damage.lines:
         found.unknown.append(
             f"{found.source}: {damage.lines} unreadable lines, the first at byte {damage.first_offset}: {damage.sample}"
@@ -118,23 +119,37 @@ def _take_series(history: MetricsHistory, found: Metrics) -> None:
         ]
 
 
-def _slim(row: MetricsRow) -> MetricsRow:
-    """The row with the keys that are looked at, or with any one key: that the step exists is progress."""
-    values = {key: value for key, value in row.values.items() if kept_points(row.producer, key)}
-    return replace(row, values=values or dict(list(row.values.items())[:1]))
+def _slim(raw: dict[str, Any]) -> dict[str, Any]:
+    """The row with the keys that are looked at, or with any one key: that the step exists is progress.
+
+    A row without a producer stays whole, since its keys tell who wrote it.
+    """
+    producer = raw.get("producer")
+    if not isinstance(producer, str):
+        return raw
+    kept = {key: value for key, value in raw.items() if kept_points(producer, key) or key.startswith(_INFERENCE)}
+    kept = kept or {key: raw[key] for key in [key for key in raw if key not in RESERVED][:1]}
+    return {**kept, **{key: raw[key] for key in RESERVED if key in raw}}
 
 
-def _note_engines(row: MetricsRow, found: Metrics) -> None:
-    """Remember the last row of each engine, whose name stands between the first two slashes of its keys."""
+def _without_engines(row: MetricsRow, found: Metrics) -> MetricsRow:
+    """The row without what single engines said, of which the last word is kept apart.
+
+    An engine's name stands between the first two slashes of its keys.
+    """
     if row.step is not None or row.time is None or not any(key.startswith(_INFERENCE) for key in row.values):
-        return
+        return row
     by_engine: dict[str, dict[str, float]] = {}
+    rest: dict[str, float] = {}
     for key, value in row.values.items():
         parts = key.split("/", 2)
         if parts[0] == "inference" and len(parts) == 3 and parts[1] not in _AGGREGATES:
             by_engine.setdefault(parts[1], {})[parts[2]] = value
+        else:
+            rest[key] = value
     found.engines.update({name: Recorded(row.time, values) for name, values in by_engine.items()})
     found.inference = Clock(len(by_engine), row.time, found.source)
+    return replace(row, values=rest)
 
 
 def episodes_clock(traces: Path, source: str, since: float) -> Clock:

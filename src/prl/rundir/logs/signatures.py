@@ -119,15 +119,24 @@ class Signatures:
                 if match is not None:
                     yield match
 
-    def find(self, line: str, offset: int = 0) -> list[Match]:
-        """The failures that one line tells of, which begins at byte ``offset`` of its log.
+    def find(self, line: str) -> list[Match]:
+        """The failures that one line tells of."""
+        return [match for _, match in self.find_each([(0, line)])]
 
-        For a few lines: what looks for the literals in megabytes is not made for it.
+    def find_each(self, lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, Match]]:
+        """The failures that some lines tell of, each by its offset and text: the line's number and the match.
+
+        For what fits in memory as text: what finds the literals in megabytes of bytes is not made for it.
         """
-        text = strip_escapes(line)[:_MAX_LINE]
-        held = (signature for literal, signature in self._texts if literal in text)
-        matches = (self._match(signature, offset, text) for signature in dict.fromkeys(held))
-        return [match for match in matches if match is not None]
+        texts = [strip_escapes(line)[:_MAX_LINE] for _, line in lines]
+        everything = "\n".join(texts)
+        likely = [(literal, signature) for literal, signature in self._texts if literal in everything]
+        for number, text in enumerate(texts):
+            held = dict.fromkeys(signature for literal, signature in likely if literal in text)
+            for signature in held:
+                match = self._match(signature, lines[number][0], text)
+                if match is not None:
+                    yield number, match
 
     def _match(self, signature: Signature, offset: int, text: str) -> Match | None:
         prefix = split_prefix(text)
