@@ -5,7 +5,6 @@ the size of checkpoints over the time between two, and the growth of metrics and
 """
 
 import os
-import shutil
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -31,11 +30,12 @@ _MAX_STATES = 200
 def disk_facts(root: Path, metrics: Metrics, checkpoints: Found) -> Disk | None:
     """The file system of the run directory; None when it cannot be asked."""
     try:
-        usage = shutil.disk_usage(root)
+        usage = os.statvfs(root)
     except OSError:
         return None
     growth, source = _recorded_growth(metrics) or _own_growth(root, metrics, checkpoints) or (None, None)
-    return Disk(str(root), usage.free, usage.total, growth, source)
+    free, total = usage.f_bavail * usage.f_frsize, usage.f_blocks * usage.f_frsize
+    return Disk(str(root), free, total, growth, source)
 
 
 def checkpoint_facts(root: Path, found: Found) -> tuple[Checkpoints, list[CheckpointFact]]:

@@ -6,7 +6,6 @@ it; both can be left out.
 """
 
 import os
-import shutil
 import socket
 import time
 from dataclasses import dataclass, field
@@ -219,7 +218,7 @@ def _jobs(files: RunFiles, people: _People, lines: Lines, now: float, *, ask: bo
     environments = [_slurm_environment(pid) for pid in people.here[:2]]
     # Where a launcher speaks, the run is where it is. Where none does, it may wait in the queue or run on other hosts.
     nobody = people.launcher is None and not people.here and all(mark.kind != "trainer_done" for mark in lines.marks)
-    search = ask and nobody and shutil.which("squeue") is not None
+    search = ask and nobody and _has_slurm()
     if not recorded.jobs and not any(environments) and not search:
         return _Jobs(recorded)
     from prl.slurm.commands import run
@@ -228,6 +227,11 @@ def _jobs(files: RunFiles, people: _People, lines: Lines, now: float, *, ask: bo
     traces = Traces(recorded, environments, files.root.name, ask_queue=search)
     found = job_facts(files, traces, now, run if ask else None)
     return _Jobs(recorded, found.jobs, found.log.values, found.unknown)
+
+
+def _has_slurm() -> bool:
+    places = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return any(os.access(f"{place}/squeue", os.X_OK) for place in places if place)
 
 
 def _slurm_environment(pid: int) -> dict[str, str]:
