@@ -5,14 +5,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from prl.watch import engines
+from prl.watch import engines, gather
 from prl.watch.engines import Address, addresses, recorded, scrape
 from prl.watch.lines import EngineLine
 from prl.watch.series import Recorded
+from sample_runs import SampleRun
 
 PAGE = """# TYPE vllm:num_requests_running gauge
 vllm:num_requests_running{engine="0",model_name="m"} 12.0
@@ -28,7 +30,9 @@ python_gc_objects_collected_total 1.0
 def serving(page: str, status: int = 200, seconds: float = 0.0, location: str | None = None) -> Iterator[Address]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            time.sleep(seconds)
+            if seconds:  # nobody listens any more when it would answer
+                time.sleep(seconds)
+                return
             self.send_response(status)
             if location is not None:
                 self.send_header("Location", location)
@@ -81,7 +85,7 @@ def test_a_router_on_the_other_port_is_no_engine(free_port: int) -> None:
     [
         ({"page": "moved", "status": 302, "location": "http://127.0.0.1:1/metrics"}, "HTTP 302"),
         ({"page": "", "status": 503}, "HTTP 503"),
-        ({"page": PAGE, "seconds": 5.0}, "timed out"),
+        ({"page": PAGE, "seconds": 1.0}, "timed out"),
     ],
 )
 def test_other_answers_are_told(answer: dict[str, Any], problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,6 +127,21 @@ def test_nobody_there(free_port: int) -> None:
 )
 def test_addresses(documents: Any, ports: Any, job: dict[str, str], wanted: list[str]) -> None:
     assert [f"{one.host}:{one.port}" for one in addresses(documents, ports, job)] == wanted
+
+
+def test_a_loopback_address_is_asked_only_where_the_run_lives(tmp_path: Path) -> None:
+    run = SampleRun(tmp_path)
+    run.write_resolved(inference={"server": {"host": "127.0.0.1", "port": 1}})
+    with serving(PAGE) as address:
+        run.write_status(ports={"engine": address.port})
+        assert [(engine.state, engine.running) for engine in gather(run.root).engines] == [("alive", 12.0)]
+        assert gather(run.root, ask_engines=False).engines == []
+        for process in run.status.processes:
+            process.host = "node-7"
+        run.write_status(host="node-7")
+        assert gather(run.root).engines == []  # the same port of this host is somebody else's
+        run.write_status(phase="finished")
+        assert gather(run.root).engines == []
 
 
 def test_what_was_recorded_stands_in_with_its_age() -> None:

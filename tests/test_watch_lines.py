@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from prl.rundir.locate import locate
-from prl.watch.lines import read_lines
+from prl.watch.lines import WINDOW, read_lines
 from sample_runs import T0, SampleRun
 
 
@@ -52,3 +52,43 @@ def test_equal_errors_are_folded_and_many_are_bounded(tmp_path: Path) -> None:
     kept = [error.summary for error in lines.errors if error.component == "orchestrator"]
     assert kept == ["error 0", "error 1"] + [f"error {n}" for n in range(44, 50)]
     assert [log.errors for log in lines.logs] == [15, 50]
+
+
+def test_what_engines_and_the_pipeline_say_of_themselves(tmp_path: Path) -> None:
+    run = SampleRun(tmp_path)
+    run.log(
+        "inference",
+        "(APIServer pid=11) INFO 11-29 10:00:05 [loggers.py:1] Engine 000: Avg prompt throughput: 812.5 tokens/s, "
+        "Avg generation throughput: 3010.2 tokens/s, Running: 64 reqs, Waiting: 3 reqs, GPU KV cache usage: 47.3%",
+    )
+    run.log(
+        "orchestrator",
+        (T0, "INFO", "Train batch 1/128 (0.8%); 9 inflight episodes (train=9, eval=0)"),
+        (T0 + 10, "INFO", "Train batch 96/128 (75.0%); 0 inflight episodes (train=0, eval=0)"),
+    )
+    lines = read_lines(locate(run.root))
+    (engine,) = lines.engines.values()
+    assert (engine.values["run"], engine.values["wait"], engine.values["kv"]) == (64, 3, 47.3)
+    assert lines.pipeline is not None
+    assert (lines.pipeline.time, lines.pipeline.queued, lines.pipeline.inflight_train) == (T0 + 10, 96, 0)
+
+
+def test_a_job_s_log_speaks_for_the_launcher(tmp_path: Path) -> None:
+    run = SampleRun(tmp_path)
+    log = run.layout.launcher / "logs/job_42.log"
+    log.parent.mkdir()
+    log.write_text("10:00:01   ERROR Terminating all processes\n")
+    (mark,) = read_lines(locate(run.root)).marks
+    assert (mark.kind, mark.file) == ("teardown", "launcher/logs/job_42.log")
+
+
+def test_a_log_with_errors_is_read_further_back(tmp_path: Path) -> None:
+    run = SampleRun(tmp_path)
+    path = run.log(
+        "trainer", (T0, "ERROR", "Fatal error in train"), "Traceback (most recent call last):", "ValueError: x"
+    )
+    filler = "".join(f"10:00:01    INFO all is well {number}\n" for number in range(WINDOW // 20))
+    path.write_text("10:00:00    INFO begin\n" * 2000 + path.read_text() + filler)
+    assert read_lines(locate(run.root)).errors == []
+    run.log("trainer", (T0 + 2, "ERROR", "and then this"))
+    assert [error.summary for error in read_lines(locate(run.root)).errors] == ["ValueError: x", "and then this"]
