@@ -13,8 +13,8 @@ import click
 from prl.cli.answers import MAX_ROWS, SCHEMA_VERSION, locate_run, print_text
 from prl.rundir.episodes.detail import EpisodeDetail, Message, TraceDetail, open_episode
 from prl.rundir.episodes.streams import MASKED, NO_TOKENS, OVER, STABLE, STREAMS, UNDER, Tokens
-from prl.rundir.layout import RunLayout
 from prl.rundir.live.rows import message_text
+from prl.rundir.locate import traces_path
 from prl.rundir.tokens.text import TokenText, token_text
 from prl.text.human import format_duration
 from prl.text.secrets import mask_secrets
@@ -91,11 +91,8 @@ def episode(
     if as_tokens and rendered:
         raise click.UsageError("--tokens and --rendered: one of them")
     root = locate_run(run)
-    traces = RunLayout(root).traces
     try:
-        detail = open_episode(
-            traces if traces.exists() else root, episode_id
-        )  # the oldest layout has them below the run
+        detail = open_episode(traces_path(root), episode_id)
     except (LookupError, OSError) as error:
         raise click.UsageError(safe(str(error))) from None
     tokenizer = token_text(root, directory) if as_tokens or rendered else TokenText(None, None, None)

@@ -20,7 +20,7 @@ from prl.rundir.episodes.orders import SORTABLE
 from prl.rundir.episodes.pages import MAX_LIMIT
 from prl.rundir.episodes.search import search_episodes
 from prl.rundir.episodes.table import EpisodeTable
-from prl.rundir.run import Run
+from prl.rundir.locate import traces_path
 from prl.rundir.search import Query
 from prl.text.human import format_bytes, format_duration, format_percent
 from prl.watch.outward import safe
@@ -137,7 +137,7 @@ def episodes(
 
 
 def _read(root: Path, *, values: bool) -> EpisodeTable:
-    table = EpisodeTable(Run(root).traces)
+    table = EpisodeTable(traces_path(root))
     with Ticker("reading episodes") as ticker:
         table.refresh(progress=ticker)
     if values and table.values_missing:

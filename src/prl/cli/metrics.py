@@ -10,7 +10,7 @@ import click
 from prl.cli.answers import MAX_ROWS, locate_run, print_json, print_text
 from prl.cli.metrics_views import KeysView, Source, TailView, ValuesView, View
 from prl.rundir.layout import RunLayout
-from prl.rundir.locate import locate
+from prl.rundir.locate import metrics_path
 from prl.rundir.metrics.names import Name, match, resolve
 from prl.rundir.metrics.store import MetricsStore
 from prl.rundir.metrics.tail import MetricsTail
@@ -99,7 +99,7 @@ def metrics(
 
 
 def _read(root: Path) -> MetricsStore:
-    store = MetricsStore(locate(root).metrics or RunLayout(root).metrics)
+    store = MetricsStore(metrics_path(root))
     store.refresh()
     launcher = read_status(RunLayout(root).status_json)
     if launcher is not None and launcher.phase in (FINISHED, FAILED, STOPPED):

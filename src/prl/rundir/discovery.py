@@ -6,17 +6,17 @@ reads every run (:mod:`prl.rundir.runs`) and remembers what it read by what it l
 happened cost a few calls each. How a run is doing is left to the watch side.
 """
 
+import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from prl.rundir.remembered import Remembered
-from prl.rundir.runs import RunInfo, is_run, run_id
+from prl.rundir.runs import CHANGING, RunInfo, is_run, run_id
 
-_CHANGING = ("monitors/file/metrics.jsonl", "launcher/status.json", "logs/latest", "logs", "metrics.jsonl", ".")
 _SHOWN = 10
 _ONE_AT_A_TIME = threading.Lock()
 """What is remembered is shared by the threads of a process."""
@@ -81,19 +81,17 @@ def discover(dirs: Sequence[Path] | None = None, on_progress: Callable[[int, int
 
 def list_runs(output_dir: Path) -> list[Path]:
     """The runs directly below ``output_dir``, the most recently changed first. What vanishes meanwhile is left out."""
-    entries = [path for name in _entries(output_dir, []) if is_run(path := output_dir / name)]
-    return sorted(entries, key=lambda path: (last_change(path), path.name), reverse=True)
+    return sorted(_runs_in(output_dir), key=_by_change, reverse=True)
 
 
 def last_change(run_dir: Path) -> float:
     """When a run last wrote something, Unix seconds (0.0 when nothing can be read). Not a sign of progress."""
-    times = []
-    for name in _CHANGING:
-        try:
-            times.append((run_dir / name).stat().st_mtime)
-        except OSError:
-            continue
-    return max(times, default=0.0)
+    base = os.fspath(run_dir)
+    newest = 0.0
+    for name in CHANGING:
+        with contextlib.suppress(OSError):
+            newest = max(newest, os.stat(f"{base}/{name}").st_mtime)  # noqa: PTH116 (a Path costs as much as the call)
+    return newest
 
 
 def find_run(target: str | None, output_dir: Path | Sequence[Path] | None = None) -> Path:
@@ -107,10 +105,10 @@ def find_run(target: str | None, output_dir: Path | Sequence[Path] | None = None
     where = [below] if isinstance(below, Path) else list(below)
     told = ", ".join(f"{path}/" for path in where)
     if target is None:
-        runs = _all_runs(where)
-        if not runs:
+        newest = max(_runs(where), key=_by_change, default=None)
+        if newest is None:
             raise RunNotFoundError(f"no run below {told}: start one, or name a run directory or set PRL_OUTPUT_DIR")
-        return runs[0]
+        return newest
     named = _named(target, where)
     if named:
         return _only(target, named, told)
@@ -153,12 +151,22 @@ def _goes_by(path: Path, target: str) -> bool:
 
 def _all_runs(where: Sequence[Path]) -> list[Path]:
     """The runs of all directories, the most recently changed first, each once."""
-    found = {
-        os.path.realpath(path): path
-        for directory in reversed(where)
-        for path in ([directory] if is_run(directory) else reversed(list_runs(directory)))
-    }
-    return sorted(found.values(), key=lambda path: (last_change(path), path.name), reverse=True)
+    found = {os.path.realpath(path): path for path in sorted(_runs(where), key=_by_change)}
+    return sorted(found.values(), key=_by_change, reverse=True)
+
+
+def _runs(where: Iterable[Path]) -> Iterator[Path]:
+    """The runs of all directories by whatever names they have there."""
+    for directory in where:
+        yield from [directory] if is_run(directory) else _runs_in(directory)
+
+
+def _runs_in(directory: Path) -> Iterator[Path]:
+    return (path for name in _entries(directory, []) if is_run(path := directory / name))
+
+
+def _by_change(run: Path) -> tuple[float, str]:
+    return last_change(run), run.name
 
 
 def _candidates(directory: Path, problems: list[str]) -> tuple[Path, list[str]]:

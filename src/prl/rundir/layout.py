@@ -31,6 +31,9 @@ TOKENIZER_FILES = (
 )
 """What a tokenizer consists of, of which a model has some: copied to ``tokenizer/`` and to the result."""
 
+METRICS = ("monitors/file/metrics.jsonl", "metrics.jsonl")
+"""Where metrics lie below a run directory, the newest layout first."""
+
 MAX_DIGITS = 12
 """Digits of the number of an attempt, step or version."""
 

@@ -2,17 +2,24 @@
 
 Layout C keeps attempts under ``configs/`` and ``logs/``; B has ``configs/resolved/`` without attempts and its metrics
 under ``monitors/file/``; A has its resolved JSON directly in ``configs/`` and ``metrics.jsonl`` at the top. The layout
-is detected, never asked for. Only configurations, logs and metrics are located: episodes have readers of their own.
+is detected, never asked for. What is in the directory of the episodes, its readers find out.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from prl.rundir.layout import RunLayout, attempt_number
+from prl.rundir.configs import attempts_of
+from prl.rundir.layout import METRICS, RunLayout
 from prl.rundir.logs.components import LogFile, list_logs
+from prl.rundir.tree import RunTree
 
 MAX_LOGS = 200
 """Log files listed of one attempt. A run with more environments and ranks than that is cut and says so."""
+
+OLD_TRACES = ("rollouts", "traces.jsonl")
+OLD_SIGNS = ("metrics.jsonl", *OLD_TRACES)
+"""What the oldest layout has at the top of a run."""
 
 
 @dataclass(frozen=True)
@@ -37,37 +44,51 @@ class RunFiles:
 def locate(root: Path, attempt: int | None = None) -> RunFiles:
     """The files of ``attempt`` (default: the newest) of the run at ``root``. Raises nothing; absent parts are None."""
     paths = RunLayout(root)
-    attempts = list_attempts(root)
+    tree = RunTree(root)
+    attempts = attempts_of(tree)
     chosen = attempt if attempt is not None else (attempts[-1] if attempts else None)
     configs = paths.attempt_configs(chosen) if chosen is not None else paths.configs
     log_dir = paths.attempt_logs(chosen) if chosen is not None else paths.logs
-    resolved = next((path for path in (configs / "resolved", configs) if any(path.glob("*.json"))), None)
     logs = list_logs(root, log_dir.relative_to(root).as_posix(), MAX_LOGS)
-    old = root / "metrics.jsonl"
-    metrics = next((path for path in (paths.metrics, old) if path.is_file()), None)
-    flat = metrics == old or (resolved is not None and resolved == paths.configs)
+    metrics = metrics_path(root)
     return RunFiles(
         root=root,
-        layout="C" if attempts else "A" if flat else "B",
+        layout=layout_of(tree, attempts),
         attempts=tuple(attempts),
         attempt=chosen,
         configs=configs if configs.is_dir() else None,
-        resolved=resolved,
+        resolved=next((path for path in (configs / "resolved", configs) if any(path.glob("*.json"))), None),
         logs=logs.files,
         logs_left_out=logs.left_out,
-        metrics=metrics,
+        metrics=metrics if metrics.is_file() else None,
     )
+
+
+def layout_of(tree: RunTree, attempts: Sequence[int]) -> str:
+    """``A``, ``B`` or ``C``: by attempts, by ``configs/resolved/``, by what only the oldest has at the top."""
+    if attempts:
+        return "C"
+    if tree.is_dir("configs/resolved"):
+        return "B"
+    flat = any(name.endswith(".json") for name in tree.names("configs"))
+    return "A" if flat or not set(OLD_SIGNS).isdisjoint(tree.names()) else "B"
+
+
+def metrics_path(root: Path) -> Path:
+    """Where the metrics of the run at ``root`` lie; where a new run would have them when it has none."""
+    return next((path for name in METRICS if (path := root / name).is_file()), root / METRICS[0])
+
+
+def traces_path(root: Path) -> Path:
+    """Where the episodes of the run at ``root`` lie: ``monitors/file/traces``, in the oldest layout ``root`` itself."""
+    traces = RunLayout(root).traces
+    is_old = not traces.exists() and any((root / name).exists() for name in OLD_TRACES)
+    return root if is_old else traces
 
 
 def list_attempts(root: Path) -> list[int]:
     """Numbers of the attempts that left configurations or logs, ascending."""
-    found: set[int] = set()
-    for parent in (root / "configs", root / "logs"):
-        try:
-            found |= {number for path in parent.iterdir() if (number := attempt_number(path)) is not None}
-        except OSError:
-            continue
-    return sorted(found)
+    return attempts_of(RunTree(root))
 
 
 def has_logs(root: Path, attempt: int) -> bool:

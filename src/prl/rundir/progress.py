@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from prl.rundir.jsonl import Damage
+from prl.rundir.layout import METRICS
 from prl.rundir.metrics.reader import TRAINER, infer_producer
 from prl.rundir.status import LauncherStatus
 from prl.rundir.tree import RunTree
 
-METRICS = ("monitors/file/metrics.jsonl", "metrics.jsonl")
-"""Where metrics lie, newest layout first."""
 EPISODE_INDEX = "monitors/file/traces/stream.index.jsonl"
 TRAINER_STEP = "trainer_step"
 

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from prl.rundir.cache import cache_root
-from prl.rundir.progress import EPISODE_INDEX, METRICS, TRAINER_STEP
+from prl.rundir.layout import METRICS
+from prl.rundir.progress import EPISODE_INDEX, TRAINER_STEP
 from prl.rundir.regular import read_regular
 from prl.rundir.runs import RunInfo, has_signs, read_run
 from prl.rundir.status import FAILED, FINISHED, STOPPED

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from prl.rundir.discovery import find_run
 from prl.rundir.layout import RunLayout
+from prl.rundir.locate import metrics_path, traces_path
 
 if TYPE_CHECKING:
     from prl.rundir.annotations.locator import UpdateLocator
@@ -72,9 +73,7 @@ class Run:
         """All series, read to the end of the file."""
         from prl.rundir.metrics.store import MetricsStore
 
-        old = self.path / "metrics.jsonl"
-        is_old = old.exists() and not self._layout.metrics.exists()
-        store = MetricsStore(old if is_old else self._layout.metrics, cached=self.cached)
+        store = MetricsStore(metrics_path(self.path), cached=self.cached)
         store.refresh()
         return store
 
@@ -105,7 +104,7 @@ class Run:
     @property
     def traces(self) -> Path:
         """Where the episodes lie: ``monitors/file/traces``, in the oldest layout the run directory itself."""
-        return self._layout.traces if self._layout.traces.exists() or not self._has_old_traces() else self.path
+        return traces_path(self.path)
 
     @cached_property
     def episodes(self) -> "EpisodeTable":
@@ -244,9 +243,6 @@ class Run:
         from prl.rundir.live.rows import LiveTraces
 
         return LiveTraces(self.traces)
-
-    def _has_old_traces(self) -> bool:
-        return any((self.path / name).exists() for name in ("rollouts", "traces.jsonl"))
 
 
 def open_run(target: str | Path | None = None, *, output_dir: str | Path | None = None, cached: bool = True) -> Run:

@@ -7,8 +7,10 @@ moment it was said). A run whose files are garbage is still a run.
 
 import contextlib
 import datetime as dt
+import errno
 import hashlib
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -17,7 +19,9 @@ from typing import Any
 from prl.rundir.configs import Document, attempts_of, first_text, read_documents, source_name
 from prl.rundir.evaluations import planned_episodes
 from prl.rundir.jobs import find_jobs
-from prl.rundir.progress import METRICS, Counter, RunProgress, read_progress
+from prl.rundir.layout import METRICS
+from prl.rundir.locate import OLD_SIGNS, OLD_TRACES, layout_of
+from prl.rundir.progress import Counter, RunProgress, read_progress
 from prl.rundir.status import SCHEMA_VERSION, LauncherStatus, StatusError, load_status
 from prl.rundir.tree import RunTree
 from prl.rundir.untyped import as_object
@@ -29,11 +33,10 @@ _DOCUMENTS = ("sft", "orchestrator", "trainer", "rl", "eval")
 _KIND_OF = (("sft", SFT), ("orchestrator", RL), ("trainer", RL), ("rl", RL), ("eval", EVAL))
 _SIGNS = ("configs", "logs", "monitors")
 """Directories of which a run has one."""
-_OLD_SIGNS = ("metrics.jsonl", "rollouts", "traces.jsonl")
-"""What the oldest layout has at the top of a run."""
 _TRACES = "monitors/file/traces"
 _STATUS = "launcher/status.json"
-_CHANGING = (*METRICS, _STATUS, "logs/latest", "logs", "")
+CHANGING = (*METRICS, _STATUS, "logs/latest", "logs", "")
+"""What is written while a run goes on: the newest of their modification times is when it changed."""
 _MAX_NAMES = 100
 
 
@@ -123,7 +126,20 @@ def is_run(path: Path) -> bool:
 
 def has_signs(path: Path) -> bool:
     """As :func:`is_run`. Raises OSError when the directory cannot be looked into."""
-    return any((path / name).is_dir() for name in _SIGNS) or any((path / name).exists() for name in _OLD_SIGNS)
+    base = os.fspath(path)
+    if any(stat.S_ISDIR(_mode(f"{base}/{name}")) for name in _SIGNS):
+        return True
+    return any(_mode(f"{base}/{name}") for name in OLD_SIGNS)
+
+
+def _mode(path: str) -> int:
+    """What a path is, 0 when there is nothing. Raises OSError when that cannot be told."""
+    try:
+        return os.stat(path).st_mode  # noqa: PTH116 (asked of every directory of a list: a Path costs as much)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return 0
+        raise
 
 
 def run_id(real_path: str) -> str:
@@ -159,7 +175,7 @@ def read_run(path: Path) -> RunInfo:
         name=path.name or Path(real).name,
         path=path,
         kind=kind,
-        layout=_layout(tree, attempts),
+        layout=layout_of(tree, attempts),
         attempts=tuple(attempts),
         attempt=attempt,
         model=first_text(as_object(document.get("model")).get("name") for document in _sources(documents)),
@@ -173,7 +189,7 @@ def read_run(path: Path) -> RunInfo:
         phase=status.phase if status else None,
         phase_as_of=status.updated if status else None,
         job_id=jobs[-1].id if jobs else None,
-        changed=max((found.st_mtime for name in _CHANGING if (found := tree.stat(name))), default=0.0),
+        changed=max((found.st_mtime for name in CHANGING if (found := tree.stat(name))), default=0.0),
         missing=_missing(tree, documents),
         problems=(*tree.trouble, *_newer_forms(status, environments.values(), progress)),
     )
@@ -202,14 +218,6 @@ def _newest(tree: RunTree, attempts: list[int], status: LauncherStatus | None) -
 
 def _has_logs(tree: RunTree, attempt: int) -> bool:
     return any(name.endswith(".log") for name in tree.names(f"logs/attempt_{attempt}"))
-
-
-def _layout(tree: RunTree, attempts: list[int]) -> str:
-    if attempts:
-        return "C"
-    names = set(tree.names())
-    flat = any(name.endswith(".json") for name in tree.names("configs"))
-    return "A" if flat or names.intersection(_OLD_SIGNS) else "B"
 
 
 def _created(tree: RunTree, attempts: list[int], environments: Mapping[int, Document | None]) -> float | None:
@@ -294,7 +302,7 @@ def _missing(tree: RunTree, documents: Mapping[str, Document]) -> tuple[str, ...
         "configs": bool(documents),
         "logs": tree.is_dir("logs"),
         "metrics": any(tree.stat(name) is not None for name in METRICS),
-        "episodes": any(tree.stat(name) is not None for name in (_TRACES, "rollouts", "traces.jsonl")),
+        "episodes": any(tree.stat(name) is not None for name in (_TRACES, *OLD_TRACES)),
     }
     return tuple(name for name, found in there.items() if not found)
 
