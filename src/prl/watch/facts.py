@@ -10,12 +10,11 @@ What the run lives in (SLURM job, engines, memory) and what its logs are known f
 
 import dataclasses
 import json
-import types
-import typing
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from prl.watch.keys import older_names
+from prl.watch.plain import PlainError, build
 from prl.watch.surroundings import CheckpointFact, Engine, Incident, Launch, Memory, SlurmJob
 
 SCHEMA_VERSION = 1
@@ -374,7 +373,10 @@ class Facts:
         if not isinstance(raw, dict) or raw.get("schema_version") != SCHEMA_VERSION:
             found = raw.get("schema_version") if isinstance(raw, dict) else None
             raise FactsError(f"not recorded facts of schema version {SCHEMA_VERSION} (found {found!r})")
-        return _build(cls, raw, "facts")
+        try:
+            return build(cls, raw, "facts")
+        except PlainError as error:
+            raise FactsError(str(error)) from None
 
     def mark(self, kind: str, component: str | None = None) -> Mark | None:
         """The newest line of a kind (of one component)."""
@@ -395,36 +397,3 @@ def loads(data: bytes | str) -> Facts:
     except (ValueError, RecursionError) as error:
         raise FactsError(f"not JSON: {error}") from error
     return Facts.from_json(raw)
-
-
-_T = TypeVar("_T")
-
-
-def _build(cls: type[_T], raw: object, where: str) -> _T:
-    if not isinstance(raw, dict):
-        raise FactsError(f"{where}: an object was expected, not {type(raw).__name__}")
-    hints = typing.get_type_hints(cls)
-    given = {name: _value(hints[name], raw[name], f"{where}.{name}") for name in hints if name in raw}
-    try:
-        return cls(**given)
-    except TypeError as error:
-        raise FactsError(f"{where}: {error}") from error
-
-
-def _value(hint: Any, raw: Any, where: str) -> Any:
-    origin = typing.get_origin(hint)
-    if origin in (types.UnionType, typing.Union):
-        if raw is None:
-            return None
-        return _value(next(part for part in typing.get_args(hint) if part is not types.NoneType), raw, where)
-    if origin is list:
-        if not isinstance(raw, list):
-            raise FactsError(f"{where}: a list was expected, not {type(raw).__name__}")
-        (item,) = typing.get_args(hint)
-        return [_value(item, entry, f"{where}[{index}]") for index, entry in enumerate(raw)]
-    if dataclasses.is_dataclass(hint):
-        return _build(typing.cast(Any, hint), raw, where)
-    accepted = (int, float) if hint is float else hint
-    if not isinstance(raw, accepted) or (isinstance(raw, bool) and hint is not bool):
-        raise FactsError(f"{where}: {hint.__name__} was expected, not {raw!r}")
-    return raw
