@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from made_up_runs import LONG_AGO, aged, rl_files, write
 from prl.cli import runs as runs_module
 from prl.cli.runs import runs as command
+from prl.cli.ticker import Ticker
 from prl.rundir import discovery
 from prl.watch.outward import safe
 
@@ -155,7 +156,7 @@ def test_wide_characters_keep_the_columns(tmp_path: Path) -> None:
 
 
 def test_long_look_says_how_far_it_is_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    ticker = runs_module._Ticker()
+    ticker = Ticker("looking at runs", lambda done, total: f"{done} of {total}")
     monkeypatch.setattr(ticker, "_next", time.monotonic() - 1)
     with ticker:
         ticker(1, 10)

@@ -1,12 +1,10 @@
 """``prl``: the watch side's command. Each subcommand is a module that is imported only when it is called."""
 
 import importlib
+import os
 import sys
 
 import click
-
-USAGE = 64
-"""Exit status of a command that was called wrongly, ``EX_USAGE`` of sysexits.h."""
 
 COMMANDS = {
     "runs": ("prl.cli.runs", "runs"),
@@ -52,7 +50,7 @@ def main() -> None:
         code = prl.main(prog_name="prl", standalone_mode=False)
     except click.ClickException as error:
         error.show()
-        code = USAGE
+        code = os.EX_USAGE
     except click.Abort:
         code = 130
     except BrokenPipeError:  # `prl status | head`

@@ -9,6 +9,7 @@ import click
 
 from prl.cli.answers import MAX_ROWS, locate_run, print_json, print_text
 from prl.cli.metrics_views import KeysView, Source, TailView, ValuesView, View
+from prl.cli.parameters import Steps
 from prl.rundir.layout import RunLayout
 from prl.rundir.locate import metrics_path
 from prl.rundir.metrics.names import Name, match, resolve
@@ -22,24 +23,13 @@ _LAST = 20
 _SUGGESTED = 8
 
 
-def _parse_steps(_: click.Context, __: click.Parameter, text: str | None) -> tuple[float | None, float | None]:
-    if text is None:
-        return None, None
-    start, colon, end = text.partition(":")
-    try:
-        first = int(start) if start else None
-        return first, (int(end) if end else None) if colon else first
-    except ValueError:
-        raise click.BadParameter("give A:B, A:, :B or one step") from None
-
-
 @click.command()
 @click.argument("run", required=False)
 @click.argument("keys", nargs=-1, metavar="[KEY]...")
 @click.option("--match", "pattern", metavar="TEXT", help="Only keys with this text, or that this pattern (*, ?) fits.")
 @click.option("--producer", metavar="NAME", help="Only series of this producer (orch, trainer, eval ...).")
 @click.option("--tree", is_flag=True, help="Show the keys as a tree.")
-@click.option("--step", "steps", metavar="A:B", callback=_parse_steps, help="Only values of these steps.")
+@click.option("--step", "steps", type=Steps(), help="Only values of these steps.")
 @click.option("--last", type=click.IntRange(1), metavar="N", help=f"The newest N values of each key (default {_LAST}).")
 @click.option("--points", type=click.IntRange(2), metavar="N", help="All values of each key, thinned out to about N.")
 @click.option("--axis", type=click.Choice(["step", "time"]), default="step", show_default=True, help="What to go by.")
@@ -55,7 +45,7 @@ def metrics(
     pattern: str | None,
     producer: str | None,
     tree: bool,
-    steps: tuple[float | None, float | None],
+    steps: tuple[int | None, int | None] | None,
     last: int | None,
     points: int | None,
     axis: Literal["step", "time"],
@@ -82,12 +72,12 @@ def metrics(
     if since is not None:
         view = TailView(source, _since(store, since, limit), set(chosen or names))
     elif keys:
-        if last is None and points is None and steps == (None, None) and not superseded:
+        if last is None and points is None and steps is None and not superseded:
             last = _LAST
         if superseded:
             series = [store.superseded(*name) for name in chosen]
         else:
-            start, end = steps if axis == "step" else (None, None)
+            start, end = steps if steps is not None and axis == "step" else (None, None)
             series = [store.series(*name, axis=axis, start=start, end=end, points=points) for name in chosen]
         view = ValuesView(source, dict(zip(chosen, series, strict=True)), last, limit)
     else:

@@ -6,22 +6,25 @@ from typing import Any
 
 import click
 
+from prl.rundir.layout import numbered
+
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class Steps(click.ParamType[Any]):
-    """A step, or a range of steps of which either end may be left open."""
+    """The first and the last of some steps: one step, or a range of which either end may be left open (None)."""
 
     name = "N|A..B"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, tuple):
+            return value
         first, dots, last = str(value).partition("..")
-        try:
-            if not dots:
-                return int(first)
-            return int(first) if first else None, int(last) if last else None
-        except ValueError:
+        ends = (first, last) if dots else (first, first)
+        found = tuple(numbered(end, "") for end in ends)
+        if any(end and number is None for end, number in zip(ends, found, strict=True)) or not (dots or first):
             self.fail(f"{value!r} is no step: 12, 10..20, 10.. or ..20", param, ctx)
+        return found
 
 
 class Moment(click.ParamType[float]):

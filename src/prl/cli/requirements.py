@@ -1,11 +1,11 @@
 """What a command needs beyond the base package, checked without importing any of it."""
 
+import os
 import shlex
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-EX_USAGE = 64
 TRAIN_PACKAGES = (
     "torch",
     "transformers",
@@ -28,7 +28,7 @@ def require_train(prog: str) -> None:
     if missing:
         line = install_line(Path(__file__).parents[2])
         print(f"{prog}: not installed here: {', '.join(missing)}. Type: {line}", file=sys.stderr)
-        raise SystemExit(EX_USAGE)
+        raise SystemExit(os.EX_USAGE)
 
 
 def install_line(source: Path) -> str:

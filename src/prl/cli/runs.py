@@ -4,7 +4,6 @@ Everything but the health comes from the listing, which is cheap. A verdict read
 asked for the newest runs alone, and for no longer than a moment, unless more is wanted.
 """
 
-import sys
 import time
 from collections import Counter as Count
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ import click
 
 from prl.cli.answers import MAX_ROWS, SCHEMA_VERSION, print_json, print_text
 from prl.cli.tables import aligned
+from prl.cli.ticker import Ticker
 from prl.rundir.discovery import RunList, discover
 from prl.rundir.runs import KINDS, RunInfo
 from prl.rundir.status import RUNNING, STARTING, STOPPING
@@ -30,7 +30,6 @@ _JUDGING_SECONDS = 1.0
 """How long may go into that."""
 _FRESH = 60.0
 """Seconds after which a launcher's last word is no longer the present."""
-_QUIET_SECONDS = 0.5
 _MAX_NOTES = 5
 
 _SORTS: dict[str, tuple[Callable[[RunInfo], Any], bool]] = {
@@ -75,7 +74,7 @@ def runs(
 
     DIR is an output directory or a run; absent: $PRL_OUTPUT_DIR (default: outputs).
     """
-    with _Ticker() as ticker:
+    with Ticker("looking at runs", lambda done, total: f"{done} of {total}") as ticker:
         found = discover(dirs or None, ticker)
     wanted = [run for run in found.runs if not kinds or run.kind in kinds]
     key, descending = _SORTS[sort]
@@ -229,26 +228,3 @@ def _environments(run: RunInfo) -> str:
     names = run.train_envs or run.eval_envs
     rest = f" +{len(names) - 2}" if len(names) > 2 else ""
     return ", ".join(names[:2]) + rest if names else "-"
-
-
-class _Ticker:
-    """Says on a terminal how far a long look is, and wipes that away at the end."""
-
-    def __init__(self) -> None:
-        self._next = time.monotonic() + _QUIET_SECONDS
-        self._width = 0
-
-    def __enter__(self) -> "_Ticker":
-        return self
-
-    def __call__(self, done: int, total: int) -> None:
-        now = time.monotonic()
-        if now >= self._next and sys.stderr.isatty():
-            self._next = now + 0.1
-            text = f"looking at runs: {done} of {total}"
-            self._width = max(self._width, len(text))
-            click.echo(f"\r{text}", nl=False, err=True)
-
-    def __exit__(self, *_: object) -> None:
-        if self._width:
-            click.echo("\r" + " " * self._width + "\r", nl=False, err=True)

@@ -2,17 +2,26 @@
 
 import sys
 import time
+from collections.abc import Callable
 
 import click
 
 _QUIET_SECONDS = 0.5
 
 
-class Ticker:
-    """Called with bytes done and bytes in all; says so when it takes long, and wipes that away at the end."""
+def _bytes(done: int, total: int) -> str:
+    return f"{done / max(total, 1):.0%} of {total / 1e6:.0f} MB"
 
-    def __init__(self, doing: str) -> None:
+
+class Ticker:
+    """Called with how much is done and how much there is; says so when it takes long, and wipes that away at the end.
+
+    ``words`` puts the two into words, which they do as bytes unless told otherwise.
+    """
+
+    def __init__(self, doing: str, words: Callable[[int, int], str] = _bytes) -> None:
         self.doing = doing
+        self.words = words
         self._next = time.monotonic() + _QUIET_SECONDS
         self._width = 0
 
@@ -23,7 +32,7 @@ class Ticker:
         now = time.monotonic()
         if now >= self._next and sys.stderr.isatty():
             self._next = now + 0.1
-            text = f"{self.doing}: {done / max(total, 1):.0%} of {total / 1e6:.0f} MB"
+            text = f"{self.doing}: {self.words(done, total)}"
             self._width = max(self._width, len(text))
             click.echo(f"\r{text}", nl=False, err=True)
 

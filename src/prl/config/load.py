@@ -7,6 +7,7 @@ the library raises its own error for some of them and lets through whatever the 
 import codecs
 import difflib
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -16,8 +17,8 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_config import ConfigFileError, cli
 
-USAGE_EXIT = 64
-"""Exit status of a command that was configured wrongly (``EX_USAGE`` of sysexits.h)."""
+USAGE_EXIT = os.EX_USAGE
+"""Exit status of a command that was configured wrongly."""
 
 Config = TypeVar("Config", bound=BaseModel)
 

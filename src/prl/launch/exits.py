@@ -1,9 +1,11 @@
 """Exit statuses of a launcher, and the exception by which a launch is refused before anything has started."""
 
+import os
+
 OK = 0
 COMPONENT_FAILED = 1
-CONFIGURATION = 64
-RUN_DIRECTORY = 65
+CONFIGURATION = os.EX_USAGE
+RUN_DIRECTORY = os.EX_DATAERR
 SIGNALLED = 128
 """Plus the number of the signal: 130 for an interrupt, 143 for SIGTERM."""
 
