@@ -1,6 +1,7 @@
 """What is remembered of a run holds until something in it changes, in this process and in the next."""
 
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -96,6 +97,17 @@ def test_change_is_seen(
     change(run)
     assert seen(look(tmp_path))
     assert len(reads) == 2
+
+
+def test_file_of_the_same_size_and_time_is_another_file(tmp_path: Path) -> None:
+    run = aged(write(tmp_path / RUN, rl_files()), long_ago())
+    look(tmp_path)
+    status = run / "launcher/status.json"
+    before = status.stat()
+    status.write_text(status.read_text().replace('"running"', '"stopped"'))
+    os.utime(status, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert status.stat().st_size == before.st_size
+    assert look(tmp_path).phase == "stopped"
 
 
 def test_file_that_appears_is_seen_by_the_directory_above_it(tmp_path: Path) -> None:

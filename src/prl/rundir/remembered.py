@@ -1,6 +1,7 @@
 """What is known of the runs in one directory, kept for as long as nothing in them changes.
 
-An entry goes with the files and directories that were looked at to make it, each by inode, size and modification time.
+An entry goes with the files and directories that were looked at to make it, each by inode, size, modification time and
+change time (which nobody can set back, as copying an older file over a newer one does with the other).
 A file that did not exist is watched through the nearest directory above it that did: making it changes that one. An
 entry one of whose files changed within the last moments before it was read is not kept, since a second change in the
 same tick of a file system's clock would not show. What one process learned another finds in a file below the user's
@@ -25,7 +26,7 @@ from prl.rundir.regular import read_regular
 from prl.rundir.runs import RunInfo, has_signs, read_run
 from prl.rundir.status import FAILED, FINISHED, STOPPED
 
-FORM = 1
+FORM = 2
 """Version of the file's form, and of what :func:`read_run` makes of a run: raise it when either changes."""
 
 _WATCHED = ("", "configs", "launcher/status.json", *METRICS, EPISODE_INDEX)
@@ -40,8 +41,8 @@ _SAVE_SECONDS = 60.0
 """The file is written when one in 20 entries is new, or a minute after it last was."""
 _MAX_FILE = 256 * 1024**2
 
-_Sign = tuple[int, int, int]
-"""Inode, size and modification time in nanoseconds."""
+_Sign = tuple[int, int, int, int]
+"""Inode, size, times of modification and of change in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ def _stands(base: str, entry: _Entry) -> bool:
     try:
         for name, sign in entry.signs:
             found = os.stat(base + name)  # noqa: PTH116 (a Path costs as much as the call)
-            if (found.st_ino, found.st_size, found.st_mtime_ns) != sign:
+            if (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns) != sign:
                 return False
     except OSError:
         return False
@@ -130,7 +131,7 @@ def _read(path: Path, base: str) -> tuple[_Entry, bool]:
         beginning = _signs(base, (f"configs/{newest}/resolved", f"logs/{newest}"))
         kept |= {name: sign for name, sign in beginning.items() if now - sign[2] < _YOUNG * 1e9}
     unmoved = all(before.get(name, sign) == sign for name, sign in kept.items())
-    settled = all(now - mtime > _SETTLED * 1e9 for _, _, mtime in kept.values())
+    settled = all(now - mtime > _SETTLED * 1e9 for _, _, mtime, _ in kept.values())
     return _Entry(tuple(kept.items()), run), bool(kept) and unmoved and settled
 
 
@@ -142,7 +143,7 @@ def _signs(base: str, names: tuple[str, ...]) -> dict[str, _Sign]:
         while place is not None and place not in found:
             try:
                 stat = os.stat(base + place)  # noqa: PTH116
-                found[place] = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+                found[place] = (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
             except OSError:
                 place = place.rpartition("/")[0] if place else None
     return found
@@ -160,7 +161,7 @@ def _load(path: Path, directory: Path) -> dict[str, _Entry]:
 def _entry(value: list[Any], path: Path) -> _Entry:
     signs, run = value
     return _Entry(
-        tuple((name, (inode, size, mtime)) for name, inode, size, mtime in signs),
+        tuple((name, (inode, size, mtime, ctime)) for name, inode, size, mtime, ctime in signs),
         None if run is None else RunInfo.from_json(run, path),
     )
 
