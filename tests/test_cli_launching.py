@@ -1,16 +1,18 @@
 """The screen of a launch."""
 
 import io
+import logging
 import re
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from prl.cli.launching import Screen, conclude
+from prl.cli.launching import Introducing, Screen, conclude, introduce
 from prl.launch.events import Event, Finished, LogLine, Outcome, Started, Step, Waiting
 from prl.rundir.logs.console import setup_logging
 from prl.text.terminal import strip_escapes
+from sample_runs import running
 
 
 def draw(*, terminal: bool) -> str:
@@ -107,3 +109,43 @@ def test_the_end_says_where_the_run_is_and_how_it_does(tmp_path: Path, capsys: p
     assert "No verdict: ValueError: made up" in capsys.readouterr().err
     assert conclude(Outcome(64, "refused"), broken) == 64
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    "events", [[Step(1, 4), Step(2, 4), Finished(Outcome(0, "finished"))], [Finished(Outcome(1, "failed"))]]
+)
+def test_a_run_is_introduced_once(events: list[Event], tmp_path: Path) -> None:
+    shown: list[Event] = []
+    introduced: list[Path] = []
+    introducing = Introducing(shown.append, introduced.append)
+    started = Started("made-up", tmp_path, 1, 20, None, {})
+    for event in (Waiting("x", 1.0), started, LogLine("y"), *events):
+        introducing(event)
+    assert introduced == [tmp_path]
+    assert len(shown) == 3 + len(events)
+
+
+def test_a_launch_that_was_refused_is_not_introduced() -> None:
+    introduced: list[Path] = []
+    Introducing(lambda event: None, introduced.append)(Finished(Outcome(64, "refused")))
+    assert introduced == []
+
+
+def test_no_entry_is_no_reason_to_end_a_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def broken(path: Path) -> None:
+        raise ValueError("made up")
+
+    introducing = Introducing(lambda event: None, broken)
+    logging.getLogger("prl").propagate = True
+    introducing(Started("made-up", tmp_path, 1, 20, None, {}))
+    introducing(Step(1, 4))
+    assert "No entry in STATUS.md: ValueError: made up" in caplog.text
+
+
+def test_the_introduction_stands_in_status_md(tmp_path: Path) -> None:
+    run, _ = running(tmp_path)
+    introduce(run.root)
+    text = run.layout.status_md.read_text()
+    assert f"**Run**: {run.name} (rl), model models/tiny, 40 steps" in text
+    introduce(run.root)
+    assert run.layout.status_md.read_text().count("**Run**") == 1  # once an attempt

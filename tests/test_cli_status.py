@@ -86,6 +86,19 @@ def test_answer_on_recorded_facts(name: str) -> None:
     assert json.loads(result.stdout)["schema_version"] == 1
 
 
+@pytest.mark.parametrize("name", ["running", "failed"])
+def test_answer_of_since_restart(name: str) -> None:
+    code, result = call("--facts", GOLDEN / f"{name}.facts.json", "--since-restart", "--json")
+    path = GOLDEN / f"{name}.since-restart.json"
+    if os.environ.get("PRL_UPDATE_GOLDEN"):
+        path.write_text(result.stdout)
+    answer = json.loads(result.stdout)
+    assert answer == json.loads(path.read_text())
+    assert (code, answer["result"]) == ((0, "resumed") if name == "running" else (2, "not resumed"))
+    _, shown = call("--facts", GOLDEN / f"{name}.facts.json", "--since-restart")
+    assert all(row["text"] in shown.stdout for row in answer["rows"])
+
+
 def test_run_by_name_below_the_output_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, _ = running(tmp_path)
     run.finish(T0 + 50)

@@ -1,7 +1,6 @@
 """``prl check-in``: the verdict on a run, appended to its STATUS.md, once or again and again."""
 
 import time
-from pathlib import Path
 
 import click
 
@@ -25,24 +24,26 @@ def check_in(run: str | None, as_json: bool, every: float | None) -> int:
 
     Exit status: that of `prl status`; 74 when the verdict was given but STATUS.md could not be written.
     """
-    run_dir = locate_run(run)
-    code, over = _once(run_dir, as_json=as_json)
-    if every is None or over:
-        return code
-    begun, done = time.monotonic(), 0
+    run_dir, limits = locate_run(run), user_thresholds()
+    begun, number = time.monotonic(), 0
+    code = None
     try:
-        while not over:
-            done = max(done + 1, int((time.monotonic() - begun) / every))
-            time.sleep(max(begun + done * every - time.monotonic(), 0))
-            code, over = _once(run_dir, as_json=as_json)
+        while True:
+            done = append_check_in(run_dir, limits=limits)
+            code = done.verdict.exit_code if done.problem is None else NOT_WRITTEN
+            _show(done, as_json=as_json)
+            if every is None or done.verdict.phase in OVER:
+                return code
+            number = max(number + 1, int((time.monotonic() - begun) / every))
+            time.sleep(max(begun + number * every - time.monotonic(), 0))
     except KeyboardInterrupt:
+        if code is None:
+            raise
         click.echo("prl check-in: ended; the run goes on", err=True)
-    return code
+        return code
 
 
-def _once(run_dir: Path, *, as_json: bool) -> tuple[int, bool]:
-    """One check-in: its exit status, and whether the run has ended."""
-    done = append_check_in(run_dir, limits=user_thresholds())
+def _show(done: CheckIn, *, as_json: bool) -> None:
     if as_json:
         _print_answer(done)
     else:
@@ -50,11 +51,8 @@ def _once(run_dir: Path, *, as_json: bool) -> tuple[int, bool]:
         if done.problem is None:
             why = " (the run directory may not be written to)" if done.elsewhere else ""
             print_text(f"\nAppended to {safe(str(done.path))}{why}\n")
-    over = done.verdict.phase in OVER
     if done.problem is not None:
         click.echo(f"prl check-in: nothing was appended. {safe(done.problem)}", err=True)
-        return NOT_WRITTEN, over
-    return done.verdict.exit_code, over
 
 
 def _print_answer(done: CheckIn) -> None:

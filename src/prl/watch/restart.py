@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
+from prl.rundir.metrics.reader import TRAINER
 from prl.text.human import format_duration
 from prl.watch.conditions import FAILS, Condition
 from prl.watch.facts import ALIVE, Facts
@@ -180,10 +181,17 @@ def _warranted(facts: Facts, verdict: Verdict) -> tuple[str, str]:
 
 
 def _unsound_from(facts: Facts, verdict: Verdict) -> int | None:
-    """The first step of this attempt at which what is trained was not a number, while it still is none."""
+    """The step from which on something of the training is not a number, while it still is none."""
     if not any(one.rule == "training.non-finite" and one.severity == CRITICAL for one in verdict.findings):
         return None
-    return min((value.step for value in facts.nonfinite if value.step is not None), default=None)
+    since: list[int] = []
+    for key in {value.key for value in facts.nonfinite}:
+        series = facts.find(TRAINER, key)
+        pairs = zip(series.steps, series.values, strict=True) if series is not None else ()
+        sound = max((step for step, value in pairs if step is not None and value is not None), default=-1)
+        steps = (value.step for value in facts.nonfinite if value.key == key)
+        since += [step for step in steps if step is not None and step > sound]
+    return min(since, default=None)
 
 
 def _usable(facts: Facts, unsound_from: int | None) -> list[CheckpointFact]:
