@@ -1,17 +1,22 @@
 """The plan of a restart from made-up facts: warranted or not, the command, and each condition."""
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from made_up_facts import NOW, facts, incident, pipeline, process, steps
+from prl.synth import RunShape, write_run
 from prl.watch.assess import assess
 from prl.watch.conditions import FAILS, HOLDS, UNKNOWN
 from prl.watch.facts import EXITED, GONE, Clock, Disk, Facts, Launcher, NonFinite, Process, Progress
-from prl.watch.launch_site import NOT_LOOKED, LaunchSite
+from prl.watch.gather import gather
+from prl.watch.launch_command import parse_command
+from prl.watch.launch_site import NOT_LOOKED, LaunchSite, look
 from prl.watch.restart import RestartPlan, plan
 from prl.watch.restart_screen import render_plan
+from prl.watch.resumption import RESULTS, resumption
 from prl.watch.surroundings import CheckpointFact, Launch, SlurmJob
 
 LOOKED = LaunchSite(looked=True)
@@ -336,3 +341,24 @@ def test_sft_loses_its_steps_alone() -> None:
     made = planned(dataclasses.replace(known, run=dataclasses.replace(known.run, kind="sft")))
     assert line(made).startswith("cd '/home/me/my project' && /venv/bin/python -m prl.cli.sft @ sft.toml")
     assert made.lost == ["steps 21 to 30, about 1m 40s of work"]
+
+
+@pytest.mark.parametrize("layout", ["A", "B", "C"])
+@pytest.mark.parametrize("run_state", ["failed", "stopped", "hung", "finished", "running"])
+def test_every_layout_and_state_has_a_plan(tmp_path: Path, layout: str, run_state: str) -> None:
+    root = tmp_path / "outputs" / "gsm run--tiny--0a1b2c3d"
+    writer = "prl" if layout == "C" else "prime-rl"
+    shape = RunShape(layout=layout, writer=writer, state=run_state, steps=8, rollouts=8, checkpoint_interval=2)
+    known = gather(write_run(root, shape), ask_slurm=False, ask_engines=False)
+    verdict = assess(known)
+    made = plan(known, verdict, look(known))
+    assert render_plan(made).endswith("\n")
+    assert resumption(known, verdict).result in RESULTS
+    complete = [one.step for one in known.checkpoint_states if one.state == "complete"]
+    if made.command is not None:
+        words = parse_command(made.command.line.split(" && ", 1)[-1])
+        assert words.value("resume.step") == (str(max(complete)) if complete else None)
+        assert words.value("run.name") is not None
+    else:
+        assert complete
+        assert "nothing is left to train" in (made.refused or "")

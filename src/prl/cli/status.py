@@ -18,8 +18,6 @@ from prl.cli.answers import (
 from prl.watch.facts import Facts
 from prl.watch.gather import gather
 from prl.watch.outward import safe, safe_tree
-from prl.watch.restart_screen import render_resumption
-from prl.watch.resumption import resumption
 from prl.watch.screen import render
 from prl.watch.verdict import Verdict
 
@@ -73,6 +71,9 @@ def _verdict(verdict: Verdict, as_json: bool) -> int:
 
 
 def _resumption(known: Facts, verdict: Verdict, as_json: bool) -> int:
+    from prl.watch.restart_screen import render_resumption
+    from prl.watch.resumption import resumption
+
     found = resumption(known, verdict)
     if as_json:
         print_json(resumption_answer(found))
