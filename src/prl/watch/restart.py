@@ -279,7 +279,9 @@ def _naming(launch: LaunchCommand, facts: Facts, new: str | None) -> list[str]:
 
 def _submission(facts: Facts) -> str | None:
     active = [job for job in facts.jobs if job_is_over(job) is not True]
-    cancel = f"Cancel with `{cancel_line(active)}` and wait until squeue shows it no more. " if active else ""
+    sure = any(job_is_over(job) is False for job in active)
+    first = "Cancel it" if sure else "If squeue still shows it, cancel it"
+    cancel = f"{first} with `{cancel_line(active)}` and wait until squeue shows it no more. " if active else ""
     if facts.launch is not None and facts.launch.script is not None:
         return (
             f"{cancel}The command submits a new job by itself. Do not submit {facts.launch.script} again: it holds the "

@@ -187,7 +187,7 @@ def cause_removed(facts: Facts, verdict: Verdict, disk: Condition) -> Condition:
     return Condition(
         name,
         FAILS if finding.rule == "disk.full" and disk.state == FAILS else UNKNOWN,
-        f"{cause} [{finding.rule}]",
+        f"{finding.rule}: {cause}",
         finding.evidence[:3],
         _cure(facts, finding),
     )
@@ -199,7 +199,8 @@ def _cure(facts: Facts, finding: Finding) -> str:
     told = fatal.fix if fatal is not None else finding.action
     if fatal is None and finding.rule.partition(".")[0] in _WITHOUT_CURE:
         told = None
-    return f"nothing records whether it is removed, and if not the run ends the same way{f': {told}' if told else ''}"
+    helps = f": {told}" if told and told not in (finding.cause or "") else ""
+    return f"nothing records whether it is removed, and if not the run ends the same way{helps}"
 
 
 def _critical(verdict: Verdict) -> Finding | None:
