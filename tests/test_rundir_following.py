@@ -1,10 +1,13 @@
 """Following a file of lines: whatever way it grows, what comes out is its lines; a replaced file begins anew."""
 
 from pathlib import Path
+from unittest import mock
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prl.rundir import following
 from prl.rundir.following import Block, Follower
 
 
@@ -34,6 +37,32 @@ def test_growing_in_two_parts_reads_as_reading_the_whole(
     assert whole == data[:end]
     assert follower.pending_bytes == len(data) - end
     assert follower.restarts == 0
+
+
+@given(sizes=st.lists(st.integers(0, 60), max_size=6), size=st.integers(1, 9), tail=st.integers(0, 60))
+def test_line_that_is_too_long_costs_no_memory_and_no_other_line(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], size: int, tail: int
+) -> None:
+    path = tmp_path_factory.mktemp("f") / "file"
+    path.write_bytes(b"".join(b"%d:" % number + b"." * length + b"\n" for number, length in enumerate(sizes)))
+    with path.open("ab") as file:
+        file.write(b"t" * tail)
+    with mock.patch.multiple(following, MAX_LINE=20, _HEAD=2):
+        follower = Follower(path)
+        found, held = [], 0
+        while True:
+            block = follower.poll(size)
+            found += list(block.lines()) if block else []
+            held = max(held, len(follower._partial))
+            if follower.at_end and block is None:
+                break
+    assert held <= 20 + 2 * size
+    assert [line[:2] for _, line in found] == [b"%d:" % number for number in range(len(sizes))]
+    assert all(len(line) == 2 + sizes[number] for number, (_, line) in enumerate(found) if sizes[number] < 18)
+    assert [offset for offset, _ in found] == [sum(3 + length for length in sizes[:n]) for n in range(len(sizes))]
+    assert follower.pending_bytes == tail
+    assert follower.mark is None or follower.mark.offset == sum(3 + length for length in sizes)
+    assert tail > 20 or follower.finish().data == b"t" * tail
 
 
 def test_mark_is_taken_up_by_another_process(tmp_path: Path) -> None:

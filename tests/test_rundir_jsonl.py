@@ -6,12 +6,14 @@ import math
 import os
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prl.rundir import jsonl
 from prl.rundir.jsonl import Appender, Damage, Tail, decode, encode, read_lines, split_blocks
 
 # Integers of up to 64 bits: a longer one comes back as the nearest float, as from most readers of JSON.
@@ -235,3 +237,15 @@ def test_lines_of_blocks(lines: list[bytes], size: int) -> None:
     assert [line for _, line, whole in found if whole] == complete
     assert [line for _, line, whole in found if not whole] == ([last] if last else [])
     assert all(content[offset - 100 :].startswith(line) for offset, line, _ in found)
+
+
+@given(lengths=st.lists(st.integers(0, 40), max_size=6), tail=st.integers(0, 40), size=st.integers(1, 50))
+def test_line_of_a_stream_that_is_too_long_costs_no_other(lengths: list[int], tail: int, size: int) -> None:
+    data = b"".join(b"%d" % number * length + b"\n" for number, length in enumerate(lengths)) + b"t" * tail
+    with mock.patch.object(jsonl, "MAX_RECORD", 16):
+        found = list(split_blocks(data[at : at + size] for at in range(0, len(data), size)))
+    assert [offset for offset, _, _ in found] == [sum(n + 1 for n in lengths[:at]) for at in range(len(found))]
+    assert len(found) == len(lengths) + bool(tail)
+    for (_, line, complete), (number, length) in zip(found, enumerate(lengths), strict=False):
+        assert line == b"%d" % number * len(line)
+        assert len(line) == length if complete else 16 < len(line) < min(length + 1, 16 + size + 1)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from prl.rundir.following import Block
-from prl.rundir.jsonl import Appender, Damage, split_blocks
+from prl.rundir.jsonl import MAX_RECORD, Appender, Damage, split_blocks
 from prl.rundir.regular import open_regular
 from prl.rundir.sealed import SealedSource
 from prl.rundir.sources import BLOCK, PIECE, FileSource, Source, SourceReader
@@ -84,14 +84,19 @@ def open_source(directory: Path, number: int) -> Source:
 
 
 def read_line(directory: Path, number: int, offset: int) -> bytes:
-    """The line at byte ``offset`` of a chunk, without its newline. Raises OSError when it cannot be read."""
+    """The line at byte ``offset`` of a chunk, without its newline; of one that is too long the beginning.
+
+    Raises OSError when it cannot be read.
+    """
     parts: list[bytes] = []
+    held = 0
     with open_source(directory, number) as chunk:
         try:
             for block in chunk.pieces(offset):
                 line, newline, _ = block.data.partition(b"\n")
                 parts.append(line)
-                if newline:
+                held += len(line)
+                if newline or held > MAX_RECORD:
                     break
         except OSError as error:
             raise OSError(f"{plain_path(directory, number)}: {error}") from error

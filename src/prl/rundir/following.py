@@ -15,8 +15,14 @@ from prl.rundir.regular import open_regular
 READ_BLOCK = 4 * 1024 * 1024
 """Bytes that one poll of a file reads at most."""
 
+MAX_LINE = 64 * 1024 * 1024
+"""Bytes of the longest line that is held as a whole. Of a longer one the beginning stands for all of it."""
+
 CHECKPOINT = 64
 """Bytes before a place in a file that must be the same for the place still to mean something."""
+
+_HEAD = 4096
+"""Bytes that are kept of a line that is too long."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,8 @@ class Block:
 class Follower:
     """Follows a growing file. Holds no handle between polls, so that the file's owner may delete it.
 
-    A last line without a newline is not complete yet: it is held back until it is, or until :meth:`finish`. When the
+    A last line without a newline is not complete yet: it is held back until it is, or until :meth:`finish`. A line of
+    more than :data:`MAX_LINE` bytes and a poll (a hole that a crash left) comes as its first bytes alone. When the
     file was replaced (another inode, shorter, or other bytes before the place already read), reading starts again at
     its beginning and ``restarts`` goes up: what was read before, also before ``mark``, no longer stands.
     """
@@ -74,7 +81,7 @@ class Follower:
     @property
     def pending_bytes(self) -> int:
         """Length of the last line, which is not complete yet."""
-        return len(self._partial)
+        return self._read_to - self._line_start
 
     def poll(self, max_bytes: int = READ_BLOCK) -> Block | None:
         """The lines completed since the last poll, from at most ``max_bytes`` of new data. None: no new line.
@@ -84,11 +91,14 @@ class Follower:
         block = self._read(max_bytes)
         if not block:
             return None
-        self._before_read = (self._before_read + block[-CHECKPOINT:])[-CHECKPOINT:]
-        self._read_to += len(block)
+        if self.pending_bytes > MAX_LINE:
+            return self._pass_over(block)
+        self._advance(block)
         end = block.rfind(b"\n") + 1
         if not end:
             self._partial += block
+            if self.pending_bytes > MAX_LINE:
+                del self._partial[_HEAD:]
             return None
         data = b"".join((self._partial, memoryview(block)[:end]))
         self._partial = bytearray(block[end:])
@@ -103,6 +113,22 @@ class Follower:
         self._partial.clear()
         self._line_start, self._before_line = self._read_to, self._before_read
         return block
+
+    def _advance(self, block: bytes) -> None:
+        self._before_read = (self._before_read + block[-CHECKPOINT:])[-CHECKPOINT:]
+        self._read_to += len(block)
+
+    def _pass_over(self, block: bytes) -> Block | None:
+        """Read on in a line that is too long, and no further than to its end, where its beginning is given."""
+        end = block.find(b"\n") + 1
+        self.at_end = self.at_end and end in (0, len(block))
+        self._advance(block[: end or None])
+        if not end:
+            return None
+        line = Block(self._line_start, bytes(self._partial) + b"\n")
+        self._partial.clear()
+        self._line_start, self._before_line = self._read_to, self._before_read
+        return line
 
     def _restart(self) -> None:
         self.restarts += 1

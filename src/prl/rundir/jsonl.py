@@ -17,6 +17,9 @@ from typing import Any
 
 from prl.rundir.following import READ_BLOCK, Block, Follower
 
+MAX_RECORD = 256 * 1024 * 1024
+"""Bytes of the longest line of a stream that is read as a whole."""
+
 _SAMPLE = 160
 
 
@@ -206,16 +209,26 @@ def read_lines(path: Path) -> tuple[list[Line], Damage]:
 
 
 def split_blocks(blocks: Iterable[bytes], offset: int = 0) -> Iterator[tuple[int, bytes, bool]]:
-    """Lines of a file read in blocks: ``(offset, line without newline, whether it ended in one)``."""
+    """Lines of a file read in blocks: ``(offset, line without newline, whether it is complete)``.
+
+    The last one may lack its newline. Of a line of more than :data:`MAX_RECORD` bytes the beginning is given.
+    """
     partial: list[bytes] = []
+    held = passed = 0
     for block in blocks:
         *complete, rest = block.split(b"\n")
         for line in complete:
-            whole = b"".join([*partial, line])
-            partial.clear()
-            yield offset, whole, True
-            offset += len(whole) + 1
-        partial.append(rest)
+            whole = b"".join([*partial, line]) if not passed else b"".join(partial)
+            length = held + passed + len(line)
+            partial, held = [], 0
+            yield offset, whole, not passed
+            passed = 0
+            offset += length + 1
+        if held > MAX_RECORD:
+            passed += len(rest)
+        else:
+            partial.append(rest)
+            held += len(rest)
     last = b"".join(partial)
     if last:
         yield offset, last, False

@@ -19,7 +19,7 @@ from prl.rundir.annotations.rows import LineIds, record_id
 from prl.rundir.annotations.writer import ANNOTATIONS
 from prl.rundir.chunks import chunk_numbers, iter_lines, plain_path, read_line
 from prl.rundir.derived import last_object
-from prl.rundir.following import Follower, Mark
+from prl.rundir.following import MAX_LINE, Follower, Mark
 from prl.rundir.matching import BLOCK, complete_lines
 from prl.rundir.needles import Finder, json_spellings
 from prl.rundir.regular import open_regular
@@ -216,7 +216,7 @@ class _IndexMap:
         try:
             with open_regular(self.path) as file:
                 file.seek(offset)
-                return file.readline().removesuffix(b"\n")
+                return file.readline(MAX_LINE).removesuffix(b"\n")
         except OSError:
             return b""
 

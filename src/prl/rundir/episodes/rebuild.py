@@ -22,7 +22,7 @@ from prl.rundir.episodes.store import EpisodeColumns, id_key
 from prl.rundir.episodes.stream import FileStream, Record, Stream, as_episode, find_stream, make_place, split_place
 from prl.rundir.episodes.values import Read, ValueRows
 from prl.rundir.episodes.writer import INDEX, VALUES
-from prl.rundir.following import Block, Follower
+from prl.rundir.following import MAX_LINE, Block, Follower
 from prl.rundir.regular import open_regular
 
 SAMPLES = 4
@@ -357,7 +357,7 @@ def _line(file: Any, offset: int) -> bytes:
     """The line at an offset; empty where it cannot be read."""
     try:
         file.seek(offset)
-        line: bytes = file.readline()
+        line: bytes = file.readline(MAX_LINE)
     except OSError:
         return b""
     return line.rstrip(b"\n")

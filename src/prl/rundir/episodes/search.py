@@ -18,16 +18,13 @@ from prl.rundir.chunks import open_source
 from prl.rundir.episodes.stream import Stream, as_episode, find_stream
 from prl.rundir.episodes.texts import SEARCHED, Field, texts
 from prl.rundir.following import Block
-from prl.rundir.jsonl import Damage
+from prl.rundir.jsonl import MAX_RECORD, Damage
 from prl.rundir.needles import json_spellings
 from prl.rundir.scanning import Page, Part, Progress, Scan, all_lines
 from prl.rundir.search import Excerpt, Query, excerpt
 from prl.rundir.sources import FileSource, Source
 
 HITS_PER_RECORD = 5
-LONGEST_RECORD = 256 * 1024 * 1024
-"""Bytes of the longest line that is looked at as one."""
-
 _MIN_ARRAY = 64
 
 
@@ -93,7 +90,7 @@ def _open(stream: Stream, number: int) -> Source:
 class _Records:
     """Searches the records on lines."""
 
-    longest = LONGEST_RECORD
+    longest = MAX_RECORD
 
     def __init__(self, query: Query, max_hits: int, fields: Collection[Field], *, growing: int | None) -> None:
         """``growing``: the chunk whose last line is being written."""

@@ -123,7 +123,7 @@ class Stream:
                         file, opened = None, chunk
                         file = self.open(chunk)
                     file.seek(offset)
-                    yield file.readline() or None
+                    yield file.readline(jsonl.MAX_RECORD) or None
                 except OSError:
                     yield None
         finally:
@@ -142,7 +142,7 @@ class Stream:
                 first = _FIRST_ID.match(head)
                 if first is None:
                     file.seek(offset)
-                    head = file.readline()
+                    head = file.readline(jsonl.MAX_RECORD)
         except OSError:
             return None
         if first is not None:
