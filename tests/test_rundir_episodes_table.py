@@ -337,6 +337,7 @@ def test_values_by_name(tmp_path: Path) -> None:
     only = opened(traces).values(names=["metrics/guesses", "reward"], agent="judge", upto=2)
     assert only["metrics/guesses"][0] == 4.0 and sorted(only) == ["line", "metrics/guesses", "reward"]
     assert opened(traces).values(after=2)["line"].tolist() == [3]
+    assert set(opened(traces).values()) - {"line"} <= set(opened(traces).value_names())
     assert "metrics/guesses" not in opened(traces).values(agent="nobody")
 
 

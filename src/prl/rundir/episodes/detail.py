@@ -219,6 +219,7 @@ def open_episode(
     for trace_id, of_trace in updates.items():
         for trace in found[trace_id]:
             fold_updates(trace, of_trace)
+    step = ship_step(update for of_trace in updates.values() for update in of_trace)
     run = run_root(traces)
     bound = stable_bound(run)
     return EpisodeDetail(
@@ -226,7 +227,7 @@ def open_episode(
         record=record,
         traces=[TraceDetail(trace, bound.eps) for trace in objects(record.get("traces"))],
         updates=sum(map(len, updates.values())),
-        step=ship_step(update for of_trace in updates.values() for update in of_trace),
+        step=row.get("ship_step") if step is None else step,  # a table's row has it of layouts without updates
         bound=bound,
         run=run,
         problems=[*problems, *locator.problems],

@@ -21,7 +21,7 @@ from prl.rundir.episodes.filters import Filters, select
 from prl.rundir.episodes.orders import SORTABLE, Orders
 from prl.rundir.episodes.pages import MAX_LIMIT, Page, page_rows
 from prl.rundir.episodes.rebuild import TableReader
-from prl.rundir.episodes.series import series
+from prl.rundir.episodes.series import series, value_names
 from prl.rundir.episodes.store import EpisodeColumns
 from prl.rundir.episodes.stream import make_place
 from prl.rundir.episodes.writer import INDEX, VALUES
@@ -262,6 +262,10 @@ class EpisodeTable:
         chosen = select(self._store, filters, upto)
         chosen[: max(after, 0)] = False
         return series(self._store, np.flatnonzero(chosen), names=names, agent=agent)
+
+    def value_names(self) -> list[str]:
+        """All names that :meth:`values` can give of any episode, sorted."""
+        return value_names(self._store)
 
     @property
     def _store(self) -> EpisodeColumns:
