@@ -42,8 +42,35 @@ def test_a_cache_that_is_not_whole_is_none(cut: int, junk: bytes, tmp_path_facto
     whole = path.read_bytes()
     path.write_bytes(whole[: min(cut, len(whole) - 1)] + junk)
     if path.read_bytes() != whole:
-        cached = cache.load(path)
-        assert cached is None or len(path.read_bytes()) == len(whole), "the length is checked, bits are not"
+        assert cache.load(path) is None
+
+
+@pytest.mark.parametrize("length", [1, 4096])
+@pytest.mark.parametrize("place", [0.01, 0.3, 0.7, 0.999])
+def test_bytes_that_a_disk_lost_make_a_cache_none(tmp_path: Path, place: float, length: int) -> None:
+    path = cache.cache_path(tmp_path, "test-1")
+    cache.save(path, {}, {"x": (np.arange(1, 100_001), np.arange(3)), "y": np.arange(1, 70_000, dtype=np.int32)})
+    assert cache.load(path) is not None
+    whole = path.read_bytes()
+    at = int(place * len(whole))
+    path.write_bytes(whole[:at] + (bytes(length) if length > 1 else bytes([whole[at] ^ 4])) + whole[at + length :])
+    assert cache.load(path) is None
+
+
+def test_blocks_in_each_others_place_make_a_cache_none(tmp_path: Path) -> None:
+    path = cache.cache_path(tmp_path, "test-1")
+    cache.save(path, {}, {"x": np.arange(500_000)})
+    whole = path.read_bytes()
+    half = len(whole) // 2
+    block = 600_000
+    path.write_bytes(
+        whole[:1000]
+        + whole[half : half + block]
+        + whole[1000 + block : half]
+        + whole[1000 : 1000 + block]
+        + whole[half + block :]
+    )
+    assert len(path.read_bytes()) == len(whole) and cache.load(path) is None
 
 
 def test_unwritable_cache_costs_nothing_but_the_cache(tmp_path: Path) -> None:
