@@ -26,7 +26,7 @@ from prl.rundir.episodes.filters import Filters
 from prl.rundir.episodes.store import Points
 from prl.rundir.episodes.table import EpisodeTable
 from prl.rundir.episodes.writer import EpisodeWriter
-from sample_episodes import make_episode, make_failure
+from sample_episodes import make_episode, make_failure, make_trace
 
 INDEX, VALUES = "stream.index.jsonl", "stream.values.jsonl"
 
@@ -192,6 +192,38 @@ def test_step_is_the_smallest_that_calls_it_effective(tmp_path: Path) -> None:
     ship(traces, ("t-e0", {"effective": True, "ship": {"step": 4}}), producer="other")
     assert table.refresh()
     assert table.column("ship_step").tolist() == [4]
+
+
+def test_advantage_is_the_mean_of_what_was_told_last_of_each_trace(tmp_path: Path) -> None:
+    """The index row is written before a group is scored: what it lacks, the update of the ship has."""
+    traces = traces_of(tmp_path)
+    pair = make_trace("t-b")
+    pair["info"]["advantage"] = 9.0
+    writer = EpisodeWriter(traces, chunk_bytes=10_000)
+    writer.append(episode(0))
+    writer.append(episode(1, traces=[make_trace("t-a"), pair]))
+    writer.append(episode(2))
+    writer.close(clean=False)
+    assert [row["advantage"] for row in everything(opened(traces))] == [None, 9.0, None], "as it was recorded"
+    told = [("t-e0", 0.5), ("t-a", 3.0), ("t-b", -1.0), ("t-e0", -0.25), ("t-later", 2.0), ("t-e2", None)]
+    ship(traces, *((name, {"effective": True, "advantage": value}) for name, value in told))
+    table = opened(traces)
+    assert [row["advantage"] for row in everything(table)] == [-0.25, 1.0, None]
+    assert table.values(names=["advantage"])["advantage"][:2].tolist() == [-0.25, 1.0]
+    assert ids(table.page(sort="advantage").rows) == ["e1", "e0", "e2"]
+    ship(traces, ("t-b", {"advantage": 5.0}))
+    write_one = EpisodeWriter(traces, chunk_bytes=10_000)
+    write_one.append(episode(3, traces=[make_trace("t-later")]))
+    write_one.close(clean=False)
+    table.refresh()
+    assert [row["advantage"] for row in everything(table)] == [-0.25, 4.0, None, 2.0]
+    assert ids(table.page(sort="advantage").rows) == ["e1", "e3", "e0", "e2"]
+    index = traces / "annotations" / "orch.index.jsonl"
+    shutil.rmtree(traces / "annotations" / "orch")
+    index.unlink()
+    ship(traces, ("t-a", {"advantage": 1.0}))
+    table.refresh()
+    assert [row["advantage"] for row in everything(table)] == [None, 1.0, None, None], "another file tells of others"
 
 
 def test_update_that_comes_before_its_row_waits(tmp_path: Path) -> None:

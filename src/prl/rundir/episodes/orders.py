@@ -12,7 +12,7 @@ import numpy as np
 from prl.rundir.episodes.columns import Array, known
 from prl.rundir.episodes.store import DTYPES, SHIPPED, STEPS, VALUE_TEXTS, EpisodeColumns
 
-SORTABLE = tuple(name for name in DTYPES if name not in ("at", "place", "key", "has_values"))
+SORTABLE = tuple(name for name in DTYPES if name not in ("at", "place", "key", "recorded_advantage", "has_values"))
 """Columns that rows can be sorted by."""
 _BY_TEXT = ("kind", "env", "stop_condition", "agents")
 _CHANGING = frozenset((*SHIPPED, *STEPS, *VALUE_TEXTS))

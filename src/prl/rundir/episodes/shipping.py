@@ -1,11 +1,13 @@
-"""Which step an episode was shipped with: followed through the indexes of trace updates as they grow.
+"""Which step an episode was shipped with, and its advantage: followed through the indexes of trace updates.
 
 An episode's step is the smallest ``ship.step`` over its traces' updates that call it effective; an episode is effective
-when any such update says so, not effective when updates only deny it, and else unknown. What an index lacks (its end or
+when any such update says so, not effective when updates only deny it, and else unknown. Its advantage is the mean over
+its traces, of each what the last update says. What an index lacks (its end or
 all of it) is read from the updates themselves: taking in an update twice changes nothing. Runs from before there were
 updates name their effective records in files of their own.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,20 +18,22 @@ from prl.rundir import jsonl
 from prl.rundir.annotations.reader import producers
 from prl.rundir.annotations.writer import ANNOTATIONS
 from prl.rundir.cache import mark_from_json, mark_to_json
-from prl.rundir.episodes.columns import Array, text_key
+from prl.rundir.episodes.columns import UNKNOWN, Array, text_key
 from prl.rundir.episodes.store import EpisodeColumns
 from prl.rundir.episodes.stream import FileStream, Stream, make_place, rollout_files, run_root
 from prl.rundir.following import Follower
-from prl.rundir.untyped import get, objects
+from prl.rundir.untyped import get, is_number, objects
 
 _NOTHING = b'"info":{}}'
 """How an index row ends that says nothing of shipping: the trainer writes one for each sequence."""
-_WAITING = ("keys", "steps", "effective")
+_WAITING = ("keys", "steps", "effective", "advantages")
 _MAX_STEP = 2**31 - 1
+_LARGEST = 1e300
+"""An advantage beyond is none: sums of such have no float."""
 
 
 class Shipping:
-    """Follows the updates of all producers below a directory of traces and keeps two columns of a store."""
+    """Follows the updates of all producers below a directory of traces and keeps what a store has of them."""
 
     def __init__(
         self, traces: Path, state: Mapping[str, Any] | None = None, columns: Mapping[str, Array] | None = None
@@ -168,16 +172,19 @@ class Shipping:
         """Write updates into the columns; those whose episode is not there wait."""
         if not len(updates):
             return False
-        keys, steps, effective = updates.arrays()
-        rows = store.names.find(keys)
-        there = rows >= 0
-        self._waiting.keep(keys[~there], steps[~there], effective[~there])
-        rows, steps, effective = rows[there], steps[there], effective[there]
+        keys, steps, effective, advantages = updates.arrays()
+        traces = store.names.find(keys)
+        there = traces >= 0
+        self._waiting.keep(keys[~there], steps[~there], effective[~there], advantages[~there])
+        traces, steps, effective, advantages = traces[there], steps[there], effective[there], advantages[there]
+        rows = store.traces["row"].take(traces)
         column = store.columns["effective"]
-        column.put(rows, np.maximum(column.take(rows), 0))
-        column.put(rows[effective], 1)
-        shipped = effective & (steps >= 0)
+        denied, shipped = effective == 0, (effective == 1) & (steps >= 0)
+        column.put(rows[denied], np.maximum(column.take(rows[denied]), 0))
+        column.put(rows[effective == 1], 1)
         store.columns["ship_step"].lower(rows[shipped], steps[shipped])
+        told = ~np.isnan(advantages)
+        store.set_advantages(traces[told], advantages[told])
         return bool(len(rows))
 
     def _path(self, name: str) -> Path:
@@ -190,7 +197,8 @@ class _Updates:
     def __init__(self) -> None:
         self._keys: list[int] = []
         self._steps: list[int] = []
-        self._effective: list[bool] = []
+        self._effective: list[int] = []
+        self._advantages: list[float] = []
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -200,17 +208,22 @@ class _Updates:
         if update is None:
             return
         trace_id, effective = update.get("trace_id"), get(update, "info", "effective")
-        if not isinstance(trace_id, str) or not isinstance(effective, bool):
+        advantage = get(update, "info", "advantage")
+        effective = int(effective) if isinstance(effective, bool) else UNKNOWN
+        advantage = float(advantage) if is_number(advantage) and abs(advantage) < _LARGEST else math.nan
+        if not isinstance(trace_id, str) or (effective == UNKNOWN and math.isnan(advantage)):
             return
         step = get(update, "info", "ship", "step")
         self._keys.append(text_key(trace_id))
-        self._steps.append(step if type(step) is int and 0 <= step <= _MAX_STEP else -1)
+        self._steps.append(step if type(step) is int and 0 <= step <= _MAX_STEP else UNKNOWN)
         self._effective.append(effective)
+        self._advantages.append(advantage)
 
-    def keep(self, keys: Array, steps: Array, effective: Array) -> None:
+    def keep(self, keys: Array, steps: Array, effective: Array, advantages: Array) -> None:
         self._keys += keys.tolist()
         self._steps += steps.tolist()
         self._effective += effective.tolist()
+        self._advantages += advantages.tolist()
 
     def take(self) -> "_Updates":
         """All of it, leaving nothing."""
@@ -218,11 +231,12 @@ class _Updates:
         taken.__dict__, self.__dict__ = self.__dict__, taken.__dict__
         return taken
 
-    def arrays(self) -> tuple[Array, Array, Array]:
+    def arrays(self) -> tuple[Array, Array, Array, Array]:
         return (
             np.array(self._keys, np.int64),
             np.array(self._steps, np.int32),
-            np.array(self._effective, bool),
+            np.array(self._effective, np.int8),
+            np.array(self._advantages, np.float64),
         )
 
 

@@ -26,8 +26,8 @@ STEPS = ("dispatch_step", "arrival_step", "policy_start", "policy_end")
 """Columns of the row of values; unknown until that was read."""
 VALUE_TEXTS = ("task", "agents")
 """``task``: its key. ``agents``: the names of all agents, joined by :data:`AGENT_SEPARATOR`."""
-SHIPPED = ("ship_step", "effective")
-"""Columns of the trace updates."""
+SHIPPED = ("ship_step", "effective", "advantage")
+"""Columns of the trace updates. An index row may have an advantage too, for which an update's is put."""
 AGENT_SEPARATOR = "\n"
 
 DTYPES: dict[str, Any] = {
@@ -36,12 +36,15 @@ DTYPES: dict[str, Any] = {
     "key": np.int64,
     "line": np.int32,
     **dict.fromkeys(FLOATS, np.float64),
+    "recorded_advantage": np.float64,  # that of the index row
     **dict.fromkeys((*COUNTS, *STEPS, "ship_step"), np.int32),
     **dict.fromkeys((*TEXTS, *VALUE_TEXTS), np.int32),
     **dict.fromkeys((*FLAGS, "effective"), np.int8),
     "has_values": np.int8,  # 1: read; 0: not yet; -1: its record cannot be read
 }
-_LATER = (*STEPS, *VALUE_TEXTS, *SHIPPED)
+_LATER = (*STEPS, *VALUE_TEXTS, "ship_step", "effective")
+TRACE_DTYPES: dict[str, Any] = {"row": np.int32, "advantage": np.float64}
+"""Columns of traces in the order of their episodes: the episode's row, and the advantage that an update told."""
 _MAX_COUNT = 2**31 - 1
 
 
@@ -52,7 +55,8 @@ class EpisodeColumns:
         self.columns = {name: Column(dtype) for name, dtype in DTYPES.items()}
         self.pools = {name: TextPool() for name in (*TEXTS, *VALUE_TEXTS)}
         self.names = KeyIndex()
-        """From the key of a trace id to the row of its episode."""
+        """From the key of a trace id to its number in ``traces``."""
+        self.traces = {name: Column(dtype) for name, dtype in TRACE_DTYPES.items()}
         self.made = Column(np.uint8)
         """Index rows made from the stream, as lines."""
         self.points = Points()
@@ -72,7 +76,7 @@ class EpisodeColumns:
     @property
     def own_bytes(self) -> int:
         """Bytes held in memory, what is mapped aside."""
-        held = sum(column.own_bytes for column in (*self.columns.values(), self.made))
+        held = sum(column.own_bytes for column in (*self.columns.values(), *self.traces.values(), self.made))
         return held + sum(pool.own_bytes for pool in self.pools.values()) + self.points.own_bytes
 
     def append(self, rows: Sequence[Mapping[str, Any]], at: Sequence[int]) -> Array:
@@ -111,10 +115,32 @@ class EpisodeColumns:
         self.columns["has_values"].put(rows, 0)
         self.points = Points()
 
+    def rows_of_trace(self, trace_id: str) -> Array:
+        """The rows of the episodes that have a trace of this id, ascending."""
+        return np.unique(self.traces["row"].take(self.names.find_all(text_key(trace_id))))
+
+    def set_advantages(self, traces: Array, advantages: Array) -> None:
+        """Take in advantages of traces, the last where one is named twice. An episode has the mean of its traces."""
+        if not len(traces):
+            return
+        self.traces["advantage"].put(traces, advantages)
+        owners, told = self.traces["row"].view(), self.traces["advantage"].view()
+        rows = np.unique(owners[traces])
+        first, end = np.searchsorted(owners, rows, "left"), np.searchsorted(owners, rows, "right")
+        sizes = end - first
+        starts = np.cumsum(sizes) - sizes
+        values = told[np.repeat(first - starts, sizes) + np.arange(sizes.sum())]
+        known_values = ~np.isnan(values)
+        sums = np.add.reduceat(np.where(known_values, values, 0.0), starts)
+        self.columns["advantage"].put(rows, sums / np.add.reduceat(known_values, starts, dtype=np.int64))
+
     def forget_shipping(self) -> None:
         """Make unknown what trace updates said."""
-        for name in SHIPPED:
-            self.columns[name].put(np.arange(len(self)), UNKNOWN)
+        rows = np.arange(len(self))
+        for name in ("ship_step", "effective"):
+            self.columns[name].put(rows, UNKNOWN)
+        self.columns["advantage"].put(rows, self["recorded_advantage"])
+        self.traces["advantage"].put(np.arange(len(self.traces["advantage"])), np.nan)
 
     def to_columns(self) -> dict[str, Stored]:
         """What a cache keeps."""
@@ -122,6 +148,7 @@ class EpisodeColumns:
         for name, pool in self.pools.items():
             kept.update(pool.to_columns(f"pool.{name}"))
         kept["names.keys"], kept["names.rows"] = self.names.columns()
+        kept.update({f"trace.{name}": column.parts() for name, column in self.traces.items()})
         kept["made"] = self.made.parts()
         kept.update(self.points.to_columns())
         return kept
@@ -136,6 +163,7 @@ class EpisodeColumns:
             raise ValueError("columns of different length")
         store.pools = {name: TextPool.of(f"pool.{name}", found) for name in store.pools}
         store.names = KeyIndex(found["names.keys"], found["names.rows"])
+        store.traces = {name: Column(dtype, found[f"trace.{name}"]) for name, dtype in TRACE_DTYPES.items()}
         store.made = Column(np.uint8, found["made"])
         store.points = Points.of(found)
         store.extra = found
@@ -164,6 +192,7 @@ class EpisodeColumns:
         columns["line"].extend(np.where(lines > 0, lines, np.arange(start + 1, start + count + 1)))
         for name in FLOATS:
             columns[name].extend(floats([row.get(name) for row in rows]))
+        columns["recorded_advantage"].extend(columns["advantage"].part(start, start + count))
         for name in COUNTS:
             columns[name].extend(_counts([row.get(name) for row in rows]))
         for name in FLAGS:
@@ -182,7 +211,10 @@ class EpisodeColumns:
                 if isinstance(trace_id, str):
                     keys.append(text_key(trace_id))
                     owners.append(row)
-        self.names.add(np.array(keys, np.int64), np.array(owners, np.int32))
+        first = len(self.traces["row"])
+        self.names.add(np.array(keys, np.int64), np.arange(first, first + len(keys), dtype=np.int32))
+        self.traces["row"].extend(owners)
+        self.traces["advantage"].extend(np.full(len(keys), np.nan))
 
 
 @dataclass

@@ -31,7 +31,7 @@ ALL = Filters()
 """Every episode."""
 
 _CANDIDATES = 8
-_CACHE = "episodes-2"
+_CACHE = "episodes-3"
 _SAVE_BYTES = 4 * 1024 * 1024
 _SAVE_SHARE = 20
 _SAVE_SECONDS = 20.0
@@ -168,7 +168,7 @@ class EpisodeTable:
         if episode_id is not None:
             found = np.flatnonzero(store["key"] == text_key(episode_id))
         elif trace_id is not None:
-            found = store.names.find_all(text_key(trace_id))
+            found = store.rows_of_trace(trace_id)
         else:
             found = np.flatnonzero(store["line"] == (UNKNOWN if line is None else line))
         for row in self.rows(found[-_CANDIDATES:][::-1]):
