@@ -669,7 +669,7 @@ def test_links_that_leave_the_run_are_not_followed(tmp_path: Path) -> None:
     rewrite(outside, lambda _, row: {**row, "reward": 9.0})
     (traces / INDEX).symlink_to(outside)
     table = opened(traces)
-    assert table.remarks == [f"{INDEX} is a link that leaves the run directory: not followed"]
+    assert table.remarks == [f"{INDEX}: a link that leaves the run directory: not followed"]
     assert [row["reward"] for row in everything(table)] == [0.0, 0.1, 0.2], "made from the stream"
 
 

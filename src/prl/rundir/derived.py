@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from prl.rundir import jsonl
+from prl.rundir.layout import run_of
 from prl.rundir.regular import open_regular
 
 PENDING_LIMIT = 1000
@@ -71,7 +72,7 @@ def last_object(path: Path) -> dict[str, Any] | None:
 
 def _lines_backwards(path: Path, block_bytes: int = 64 * 1024) -> Iterator[bytes]:
     try:
-        with open_regular(path) as file:
+        with open_regular(path, run_of(path)) as file:
             position = file.seek(0, os.SEEK_END)
             rest = b""
             while position:

@@ -59,8 +59,10 @@ class Follower:
     its beginning and ``restarts`` goes up: what was read before, also before ``mark``, no longer stands.
     """
 
-    def __init__(self, path: Path, mark: Mark | None = None) -> None:
+    def __init__(self, path: Path, mark: Mark | None = None, root: Path | None = None) -> None:
+        """``root``: the run directory. A link that leads out of it is trouble."""
         self.path = path
+        self.root = root
         self.restarts = 0
         self.at_end = True
         """Whether the last poll reached the end of the file."""
@@ -152,7 +154,7 @@ class Follower:
         return b""
 
     def _read_block(self, max_bytes: int) -> bytes:
-        with open_regular(self.path) as file:
+        with open_regular(self.path, self.root) as file:
             stat = os.fstat(file.fileno())
             if self._was_replaced(file.fileno(), stat):
                 self._restart()

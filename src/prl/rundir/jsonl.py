@@ -158,9 +158,10 @@ class Line:
 class Tail:
     """Follows a growing file of JSON lines: what a :class:`Follower` reads, as objects."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, root: Path | None = None) -> None:
+        """``root``: the run directory. A link that leads out of it is trouble."""
         self.damage = Damage()
-        self._lines = Follower(path)
+        self._lines = Follower(path, root=root)
 
     @property
     def restarts(self) -> int:

@@ -110,6 +110,15 @@ class RunLayout:
         return self.broadcasts / f"step_{version}"
 
 
+def run_of(file: Path) -> Path:
+    """The run directory of a file of metrics or episodes, by names alone: what stands before ``monitors/file``; in
+    the oldest layout the directory that the file lies in."""
+    for parent in file.parents:
+        if parent.name == "file" and parent.parent.name == "monitors":
+            return parent.parent.parent
+    return file.parent
+
+
 def attempt_number(path: Path) -> int | None:
     """The ``N`` of a directory named ``attempt_N``, else ``None``."""
     return numbered(path.name, "attempt_")

@@ -5,6 +5,7 @@ under ``monitors/file/``; A has its resolved JSON directly in ``configs/`` and `
 is detected, never asked for. What is in the directory of the episodes, its readers find out.
 """
 
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 from prl.rundir.configs import attempts_of
 from prl.rundir.layout import METRICS, RunLayout
 from prl.rundir.logs.components import LogFile, list_logs
+from prl.rundir.regular import is_file
 from prl.rundir.tree import RunTree
 
 MAX_LOGS = 200
@@ -39,28 +41,33 @@ class RunFiles:
     logs: tuple[LogFile, ...]
     logs_left_out: int
     metrics: Path | None
+    """None where there is no such file; what cannot be read of one is for its reader to say."""
+    trouble: tuple[str, ...] = ()
+    """What is there and could not be looked into: directories, links that leave the run."""
 
 
 def locate(root: Path, attempt: int | None = None) -> RunFiles:
     """The files of ``attempt`` (default: the newest) of the run at ``root``. Raises nothing; absent parts are None."""
-    paths = RunLayout(root)
     tree = RunTree(root)
     attempts = attempts_of(tree)
     chosen = attempt if attempt is not None else (attempts[-1] if attempts else None)
-    configs = paths.attempt_configs(chosen) if chosen is not None else paths.configs
-    log_dir = paths.attempt_logs(chosen) if chosen is not None else paths.logs
-    logs = list_logs(root, log_dir.relative_to(root).as_posix(), MAX_LOGS)
+    inner = f"/attempt_{chosen}" if chosen is not None else ""
+    configs = f"configs{inner}"
+    logs = list_logs(root, f"logs{inner}", MAX_LOGS)
+    places = [f"{configs}/resolved"] if inner else ["configs/resolved", "configs"]
+    resolved = next((name for name in places if _has_json(tree, name)), None)
     metrics = metrics_path(root)
     return RunFiles(
         root=root,
         layout=layout_of(tree, attempts),
         attempts=tuple(attempts),
         attempt=chosen,
-        configs=configs if configs.is_dir() else None,
-        resolved=next((path for path in (configs / "resolved", configs) if any(path.glob("*.json"))), None),
+        configs=root / configs if tree.is_dir(configs) else None,
+        resolved=root / resolved if resolved is not None else None,
         logs=logs.files,
         logs_left_out=logs.left_out,
-        metrics=metrics if metrics.is_file() else None,
+        metrics=metrics if is_file(metrics) else None,
+        trouble=tuple(dict.fromkeys((*tree.trouble, *logs.trouble))),
     )
 
 
@@ -76,13 +83,13 @@ def layout_of(tree: RunTree, attempts: Sequence[int]) -> str:
 
 def metrics_path(root: Path) -> Path:
     """Where the metrics of the run at ``root`` lie; where a new run would have them when it has none."""
-    return next((path for name in METRICS if (path := root / name).is_file()), root / METRICS[0])
+    return next((path for name in METRICS if is_file(path := root / name)), root / METRICS[0])
 
 
 def traces_path(root: Path) -> Path:
     """Where the episodes of the run at ``root`` lie: ``monitors/file/traces``, in the oldest layout ``root`` itself."""
     traces = RunLayout(root).traces
-    is_old = not traces.exists() and any((root / name).exists() for name in OLD_TRACES)
+    is_old = not _exists(traces) and any(_exists(root / name) for name in OLD_TRACES)
     return root if is_old else traces
 
 
@@ -93,4 +100,18 @@ def list_attempts(root: Path) -> list[int]:
 
 def has_logs(root: Path, attempt: int) -> bool:
     """Whether an attempt wrote any log. A dry run makes an attempt and writes none."""
-    return any(path.is_file() and path.stat().st_size for path in RunLayout(root).attempt_logs(attempt).glob("*.log"))
+    tree, directory = RunTree(root), f"logs/attempt_{attempt}"
+    logs = (tree.stat(f"{directory}/{name}") for name in tree.names(directory) if name.endswith(".log"))
+    return any(about is not None and stat.S_ISREG(about.st_mode) and about.st_size > 0 for about in logs)
+
+
+def _has_json(tree: RunTree, directory: str) -> bool:
+    return any(name.endswith(".json") for name in tree.names(directory))
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is anything by this name. What cannot be looked into is there."""
+    try:
+        return path.exists()
+    except OSError:
+        return True

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from prl.rundir.following import Block, Follower, Mark
+from prl.rundir.layout import run_of
 from prl.rundir.needles import Finder
 
 BLOCK = 1024 * 1024
@@ -18,7 +19,7 @@ BLOCK = 1024 * 1024
 def matching_lines(path: Path, finder: Finder, mark: Mark | None = None) -> Iterator[tuple[int, bytes]]:
     """``(byte offset, line without newline)`` of each complete line that ``finder`` finds, after ``mark`` if given.
 
-    A file that is absent or cannot be read has none.
+    A file that is absent, cannot be read or is reached by a link that leaves its run has none.
     """
     for block in complete_lines(path, mark):
         for start, end in finder.lines(block.data):
@@ -27,7 +28,7 @@ def matching_lines(path: Path, finder: Finder, mark: Mark | None = None) -> Iter
 
 def complete_lines(path: Path, mark: Mark | None = None) -> Iterator[Block]:
     """A file's complete lines in blocks, after ``mark`` if given."""
-    lines = Follower(path, mark)
+    lines = Follower(path, mark, run_of(path))
     while True:
         block = lines.poll(BLOCK)
         if block is not None:

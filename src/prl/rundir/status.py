@@ -89,9 +89,12 @@ def read_status(path: Path) -> LauncherStatus | None:
 
 
 def load_status(path: Path) -> LauncherStatus | None:
-    """As :func:`read_status`, None only when there is no file. Raises StatusError when what is there cannot be read."""
+    """As :func:`read_status`, None only when there is no file. Raises StatusError when what is there cannot be read.
+
+    ``path``: ``launcher/status.json`` of a run. A link that leaves that run is not followed.
+    """
     try:
-        raw = json.loads(read_regular(path))
+        raw = json.loads(read_regular(path, root=path.parent.parent))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from prl.rundir.regular import open_regular, read_regular
+from prl.rundir.regular import LEAVES, is_inside, open_regular, read_regular
 from prl.rundir.untyped import as_object
 
 __all__ = ["MAX_DOCUMENT", "MAX_TROUBLE", "RunTree", "as_object"]
@@ -145,8 +145,11 @@ class RunTree:
             return None
         if "/" not in target and target not in (".", ".."):
             return self.stat(f"{parent}/{target}" if parent else target)
-        if not os.path.realpath(path).startswith(os.path.realpath(self._base) + os.sep):
-            self.note(name, "a link that leaves the run directory: not followed")
+        if os.path.realpath(path) == os.path.realpath(self._base):
+            self.note(name, "a link back to the run directory: not followed")
+            return None
+        if not is_inside(path, self._base):
+            self.note(name, LEAVES)
             return None
         return self._call(name, self.path(name).stat)
 

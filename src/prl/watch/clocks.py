@@ -81,7 +81,7 @@ def _step_file(root: Path, since: float) -> Clock:
     """The file with the last finished step, written at the end of each and at no other time."""
     path = root / _TRAINER_STEP
     try:
-        digits, changed = read_regular(path, 64).strip(), path.stat().st_mtime
+        digits, changed = read_regular(path, 64, root).strip(), path.stat().st_mtime
     except OSError:
         return Clock()
     if not digits.isdigit() or len(digits) > 18:

@@ -113,7 +113,7 @@ def _checkpoint_growth(metrics: Metrics, found: Found) -> float | None:
 def _trace_growth(root: Path) -> float | None:
     """Between the first and the last episode of the index's end that lie in one chunk of the stream."""
     try:
-        with open_regular(RunLayout(root).traces / "stream.index.jsonl") as file:
+        with open_regular(RunLayout(root).traces / "stream.index.jsonl", root) as file:
             file.seek(max(os.fstat(file.fileno()).st_size - _INDEX_WINDOW, 0))
             lines = file.read(_INDEX_WINDOW).split(b"\n")[1:-1]
     except OSError:

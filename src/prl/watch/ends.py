@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from prl.rundir.layout import run_of
 from prl.rundir.regular import open_regular
 
 READ = 32 * 1024**2
@@ -56,7 +57,7 @@ def read_end(path: Path, steps: int) -> End:
     version: bytes | None = None
     changed = False
     decoded = 0
-    with open_regular(path) as file:
+    with open_regular(path, run_of(path)) as file:
         status = os.fstat(file.fileno())
         end.size, end.modified, end.start = status.st_size, status.st_mtime, status.st_size
         for offset, line in _backwards(file.fileno(), status.st_size):

@@ -14,9 +14,11 @@ from pathlib import Path
 from prl.rundir.checkpoint_states import read_checkpoints
 from prl.rundir.configs import AttemptConfigs, read_configs
 from prl.rundir.jobs import RunJobs, read_jobs
-from prl.rundir.layout import RunLayout
+from prl.rundir.layout import METRICS, RunLayout
 from prl.rundir.locate import RunFiles, has_logs, list_attempts, locate
+from prl.rundir.progress import EPISODE_INDEX
 from prl.rundir.status import STOPPED, LauncherStatus, StatusError, load_status
+from prl.rundir.tree import RunTree
 from prl.watch import disk, proctable
 from prl.watch.blame import tell_echoes
 from prl.watch.clocks import newest_broadcast, progress_facts
@@ -269,17 +271,26 @@ def _unknown(files: RunFiles, people: _People, lines: Lines, broken: str | None)
     if silent and launcher is not None:
         age = "its word is old" if launcher.state == UNKNOWN else "they run on another host"
         notes.append(f"processes {', '.join(silent)}: on {launcher.host}, which cannot be asked from here ({age})")
-    if files.metrics is None and files.logs:
-        there = os.path.lexists(RunLayout(files.root).metrics)
-        what = "is not a regular file (a named pipe, a directory, a link to nothing)" if there else "does not exist"
-        notes.append(f"metrics: monitors/file/metrics.jsonl {what}")
+    notes += _why_unread(files)
     skipped = [f"{log.file} ({log.skipped} bytes)" for log in lines.logs if log.skipped]
     if skipped:
         notes.append(f"the beginning of these logs was not looked at, or in part: {', '.join(skipped)}")
     notes += [f"{log.file}: {log.problem}" for log in lines.logs if log.problem]
+    notes += files.trouble
     if files.logs_left_out:
         notes.append(f"{files.logs_left_out} more log files were not looked at")
     return notes
+
+
+def _why_unread(files: RunFiles) -> list[str]:
+    """Why there are no metrics, and what of the file monitor's could not be looked at."""
+    tree, (name, *_) = RunTree(files.root), METRICS
+    there = tree.stat(name) is not None or os.path.lexists(tree.path(name))
+    if files.metrics is None and files.logs and not tree.trouble:
+        what = "is not a regular file (a named pipe, a directory, a link to nothing)" if there else "does not exist"
+        return [f"metrics: {name} {what}"]
+    tree.stat(EPISODE_INDEX)
+    return [trouble for trouble in tree.trouble if not trouble.startswith(f"{name}: ") or files.metrics is None]
 
 
 def _not_found(search: ProcessSearch) -> str:

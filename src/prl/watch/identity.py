@@ -6,7 +6,7 @@ from typing import Any
 from prl.rundir.configs import AttemptConfigs, source_name
 from prl.rundir.locate import RunFiles
 from prl.rundir.status import LauncherStatus
-from prl.rundir.tree import as_object
+from prl.rundir.tree import RunTree, as_object
 from prl.watch.facts import EnvServer, RunIdentity
 from prl.watch.lines import Lines
 
@@ -49,7 +49,15 @@ def identity_facts(
 
 def environment_servers(files: RunFiles) -> list[EnvServer]:
     """The environment servers of the attempt, and when each published its address."""
-    return [_server(files, path) for path in sorted(files.resolved.glob("envs/*/*.json"))] if files.resolved else []
+    if files.resolved is None:
+        return []
+    tree, envs = RunTree(files.root), f"{files.resolved.relative_to(files.root).as_posix()}/envs"
+    return [
+        _server(tree, f"{envs}/{split}/{name.removesuffix('.json')}")
+        for split in tree.names(envs)
+        for name in tree.names(f"{envs}/{split}")
+        if name.endswith(".json")
+    ]
 
 
 def unread_documents(files: RunFiles, configs: AttemptConfigs) -> list[str]:
@@ -60,13 +68,10 @@ def unread_documents(files: RunFiles, configs: AttemptConfigs) -> list[str]:
     return [f"configuration: {name} cannot be read ({problem})" for name, _, problem in split if name in ours]
 
 
-def _server(files: RunFiles, path: Path) -> EnvServer:
-    address = path.with_suffix(".address")
-    try:
-        ready = address.stat().st_mtime
-    except OSError:
-        ready = None
-    return EnvServer(path.stem, ready, address.relative_to(files.root).as_posix())
+def _server(tree: RunTree, name: str) -> EnvServer:
+    address = f"{name}.address"
+    published = tree.stat(address)
+    return EnvServer(Path(name).name, published.st_mtime if published is not None else None, address)
 
 
 def _model_name(documents: list[dict[str, Any]]) -> str | None:

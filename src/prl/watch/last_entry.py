@@ -43,7 +43,7 @@ class LastEntry:
 def last_entry(path: Path) -> LastEntry | None:
     """The last entry of ours in a file. None: there is none, or it cannot be read."""
     try:
-        with open_regular(path) as file:
+        with open_regular(path, path.parent) as file:
             file.seek(max(file.seek(0, 2) - _READ, 0))
             text = file.read(_READ).decode(errors="replace")
     except OSError:

@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any
 
 from prl.rundir.jsonl import Damage
+from prl.rundir.layout import run_of
 from prl.rundir.metrics.reader import (
     EVALUATION,
     ORCHESTRATOR,
@@ -168,7 +169,7 @@ def episodes_clock(traces: Path, source: str, since: float) -> Clock:
 def _last_object(path: Path, window: int) -> dict[str, object] | None:
     """The object on the last complete line. Raises OSError; an absent file has none."""
     try:
-        with open_regular(path) as file:
+        with open_regular(path, run_of(path)) as file:
             file.seek(max(path.stat().st_size - window, 0))
             lines = file.read(window).split(b"\n")
     except FileNotFoundError:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from prl.rundir.regular import require_regular
+from prl.rundir.regular import require_inside, require_regular
 from prl.watch.last_entry import LastEntry, changes
 from prl.watch.outward import safe
 from prl.watch.verdict import DEGRADED, FAILED, FAILING, RUNNING, UNKNOWN, Number, Verdict
@@ -48,8 +48,7 @@ def entry(verdict: Verdict, previous: LastEntry | None = None, introduction: Seq
 
 def append(path: Path, text: str) -> None:
     """Append an entry whole or not at all, to a regular file in the directory of ``path``. Raises OSError."""
-    if not path.resolve().is_relative_to(path.parent.resolve()):
-        raise OSError(errno.EPERM, f"a link that leaves the run directory, to {path.resolve()}", str(path))
+    require_inside(path, path.parent)
     handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     try:
         require_regular(handle, path)

@@ -20,9 +20,10 @@ from prl.rundir.annotations.writer import ANNOTATIONS
 from prl.rundir.chunks import chunk_numbers, iter_lines, plain_path, read_line
 from prl.rundir.derived import last_object
 from prl.rundir.following import MAX_LINE, Follower, Mark
+from prl.rundir.layout import run_of
 from prl.rundir.matching import BLOCK, complete_lines
 from prl.rundir.needles import Finder, json_spellings
-from prl.rundir.regular import open_regular
+from prl.rundir.regular import LEAVES, is_inside, open_regular
 
 GROWTH = 16 * BLOCK
 """Bytes of each index that one look adds to the map at most: about 40 ms."""
@@ -75,9 +76,11 @@ class UpdateLocator:
 
 
 def producers(traces: Path) -> list[str]:
-    """Names of those who wrote updates, sorted: the order in which their updates are folded."""
+    """Names of those who wrote updates, sorted: the order in which their updates are folded. Links out are none."""
+    run = run_of(traces / ANNOTATIONS)
     try:
-        return sorted(path.name for path in (traces / ANNOTATIONS).iterdir() if path.is_dir())
+        directories = [path for path in (traces / ANNOTATIONS).iterdir() if path.is_dir()]
+        return sorted(path.name for path in directories if is_inside(path, run))
     except OSError:
         return []
 
@@ -174,7 +177,7 @@ class _IndexMap:
         if not self._mapped:
             return False
         if self._lines is None:
-            self._lines = Follower(self.path, self._take_up())
+            self._lines = Follower(self.path, self._take_up(), run_of(self.path))
         restarts = self._lines.restarts
         self._read_on(self._lines)
         return self._lines.restarts > restarts
@@ -185,7 +188,7 @@ class _IndexMap:
         place, owner = _place(row), row.get("trace_id")
         self.last = (place, owner) if place is not None and isinstance(owner, str) else None
         if self.last is None:
-            self.problem = "no rows"
+            self.problem = "no rows" if is_inside(self.path, run_of(self.path)) else LEAVES
             return None
         found: dict[str, list[Place]] = {trace_id: [] for trace_id in wanted}
         for trace_id in wanted if len(self._positions) else ():
@@ -214,7 +217,7 @@ class _IndexMap:
 
     def _row_at(self, offset: int) -> bytes:
         try:
-            with open_regular(self.path) as file:
+            with open_regular(self.path, run_of(self.path)) as file:
                 file.seek(offset)
                 return file.readline(MAX_LINE).removesuffix(b"\n")
         except OSError:

@@ -23,7 +23,8 @@ from prl.rundir.episodes.stream import FileStream, Record, Stream, as_episode, f
 from prl.rundir.episodes.values import Read, ValueRows
 from prl.rundir.episodes.writer import INDEX, VALUES
 from prl.rundir.following import MAX_LINE, Block, Follower
-from prl.rundir.regular import open_regular
+from prl.rundir.layout import run_of
+from prl.rundir.regular import LEAVES, is_inside, open_regular
 
 SAMPLES = 4
 """Rows that are compared with their records when reading begins."""
@@ -162,8 +163,8 @@ class TableReader:
     def _refuse_links(self) -> None:
         """Do without derived files that a link leads out of the run directory to."""
         for path, foreign in ((self._index.path, self._foreign), (self._values.path, self._values.foreign)):
-            if not foreign and path.is_symlink() and not self.stream.inside(path):
-                self.remarks.append(f"{path.name} is a link that leaves the run directory: not followed")
+            if not foreign and not is_inside(path, run_of(path)):
+                self.remarks.append(f"{path.name}: {LEAVES}")
                 self._foreign |= path == self._index.path
                 self._values.foreign |= path == self._values.path
 

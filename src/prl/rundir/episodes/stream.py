@@ -19,7 +19,7 @@ from prl.rundir import jsonl
 from prl.rundir.chunks import chunk_numbers, iter_lines, open_chunk, plain_path, sealed_path
 from prl.rundir.episodes.writer import STREAM
 from prl.rundir.layout import step_number
-from prl.rundir.regular import open_regular
+from prl.rundir.regular import is_file, open_regular
 from prl.rundir.tree import RunTree
 
 GRACE = 5.0
@@ -180,7 +180,7 @@ class Stream:
 
     def _paths(self, number: int) -> list[Path]:
         plain = plain_path(self.directory, number)
-        return [plain if plain.exists() else sealed_path(self.directory, number)]
+        return [plain if is_file(plain) else sealed_path(self.directory, number)]
 
     def inside(self, path: Path) -> bool:
         """Whether a path exists and leads to a place inside the run directory."""
@@ -231,9 +231,9 @@ def find_stream(traces: Path) -> Stream:
     """The stream below a directory of traces, or below a run directory of an older layout."""
     root = run_root(traces)
     chunks = traces / STREAM
-    if not chunks.is_dir():
+    if not os.path.isdir(chunks):  # noqa: PTH112 (a Path raises where it may not look)
         for name in ("stream.jsonl", "traces.jsonl"):
-            if (traces / name).is_file():
+            if is_file(traces / name):
                 return FileStream(root, {0: traces / name})
         rollouts = rollout_files(traces)
         if rollouts:
@@ -258,7 +258,7 @@ def rollout_files(root: Path, subset: str | None = None) -> dict[int, Path]:
             continue
         for place, kind in enumerate(_KINDS):
             candidates = (directory / kind / name / "traces.jsonl" for name in subsets)
-            path = next((candidate for candidate in candidates if candidate.is_file()), None)
+            path = next((candidate for candidate in candidates if is_file(candidate)), None)
             if path is not None:
                 found[2 * step + place] = path
     return found

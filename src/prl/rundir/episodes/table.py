@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from prl.rundir import cache, jsonl
+from prl.rundir.annotations.reader import producers
+from prl.rundir.annotations.writer import ANNOTATIONS
 from prl.rundir.episodes import facets as summaries
 from prl.rundir.episodes.columns import UNKNOWN, Array, text_key
 from prl.rundir.episodes.facets import Group, Histogram
@@ -316,7 +318,11 @@ class EpisodeTable:
 
     def _unread(self) -> int:
         """Bytes of the derived files, as far as the table was not made of them before."""
-        files = [self.traces / INDEX, self.traces / VALUES, *self.traces.glob("annotations/*.index.jsonl")]
+        files = [
+            self.traces / INDEX,
+            self.traces / VALUES,
+            *(self.traces / ANNOTATIONS / f"{name}.index.jsonl" for name in producers(self.traces)),
+        ]
         total = 0
         for path in files:
             try:

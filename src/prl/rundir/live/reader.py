@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from prl.rundir import jsonl
+from prl.rundir.layout import run_of
 from prl.rundir.live.fold import apply_delta
 from prl.rundir.live.writer import LIVE, PENDING, live_name
-from prl.rundir.regular import read_regular
+from prl.rundir.regular import is_inside, read_regular
 
 MAX_PENDING = 10_000
 """Dispatches without a trace that are read."""
@@ -61,6 +62,8 @@ def _folded(path: Path) -> list[LiveTrace]:
 
 def _files(directory: Path, suffix: str) -> list[Path]:
     """Hidden files are being written, and links are nobody's: neither is followed."""
+    if not is_inside(directory, run_of(directory)):
+        return []
     try:
         with os.scandir(directory) as entries:
             names = [entry.name for entry in entries if not entry.is_symlink()]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from prl.rundir.jsonl import Damage, Tail
+from prl.rundir.layout import run_of
 from prl.rundir.metrics.writer import RESERVED
 
 ORCHESTRATOR = "orch"
@@ -132,7 +133,7 @@ class MetricsHistory:
     """The metrics of a run as far as its file has been read. :meth:`refresh` reads what is new."""
 
     def __init__(self, path: Path) -> None:
-        self._tail = Tail(path)
+        self._tail = Tail(path, run_of(path))
         self._restarts = 0
         self._series: dict[tuple[str, str], Series] = {}
         self.rows = 0

@@ -12,11 +12,13 @@ import numpy as np
 
 from prl.rundir.following import READ_BLOCK, Block, Follower
 from prl.rundir.jsonl import Damage
+from prl.rundir.layout import run_of
 from prl.rundir.metrics import queries, stored
 from prl.rundir.metrics.intake import Columns
 from prl.rundir.metrics.queries import Extent, SeriesData, Window
 from prl.rundir.metrics.reader import Point
 from prl.rundir.metrics.tail import MetricsTail, place_before_last, read_tail
+from prl.rundir.regular import is_file, is_inside
 
 _SAVE_BYTES = 32 * 1024**2
 """Bytes of new lines that are worth keeping: fewer are sooner read again than written."""
@@ -42,8 +44,9 @@ class MetricsStore:
         self.whole = True
         """Whether the rows begin with the first of the file."""
         self._cached = cached
+        self._root = run_of(path)
         self._columns = Columns()
-        self._follower = Follower(path)
+        self._follower = Follower(path, root=self._root)
         self._restarts = 0
         self._kept_bytes = self._kept_points = 0
         """How far the cache reaches."""
@@ -115,7 +118,7 @@ class MetricsStore:
         store = MetricsStore(self.path, cached=False)
         place = place_before_last(self.path, rows)
         if place is not None:
-            store._follower, store.whole = Follower(self.path, place), False
+            store._follower, store.whole = Follower(self.path, place, self._root), False
         store.refresh()
         return store
 
@@ -189,10 +192,10 @@ class MetricsStore:
         return read_tail(self._columns, self.path, self._follower.mark, cursor, limit)
 
     def _take_up(self) -> None:
-        kept = stored.load(self.path) if self.path.is_file() else None
+        kept = stored.load(self.path) if is_file(self.path) and is_inside(self.path, self._root) else None
         if kept is not None:
             self._columns, mark = kept
-            self._follower = Follower(self.path, mark)
+            self._follower = Follower(self.path, mark, self._root)
             self._kept_bytes, self._kept_points = mark.offset, self._columns.segments.points
             self._restarts = 0
             self.version += 1

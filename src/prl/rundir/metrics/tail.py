@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from prl.rundir.following import CHECKPOINT, Mark
+from prl.rundir.layout import run_of
 from prl.rundir.metrics.intake import Columns
 from prl.rundir.metrics.rows import NO_STEP
 from prl.rundir.regular import open_regular
@@ -68,7 +69,7 @@ def read_tail(columns: Columns, path: Path, end: Mark | None, cursor: str | None
 def place_before_last(path: Path, rows: int) -> Mark | None:
     """Where the last ``rows`` complete lines of a file begin. None: with its first line, or it cannot be read."""
     try:
-        with open_regular(path) as file:
+        with open_regular(path, run_of(path)) as file:
             handle = file.fileno()
             position = os.fstat(handle).st_size
             missing = rows + 1  # newlines, counted from the end: the one before the first line wanted is included
@@ -136,7 +137,7 @@ def _row_at(columns: Columns, path: Path, end: Mark | None, cursor: str) -> int 
 
 def _read_before(path: Path, offset: int) -> bytes:
     try:
-        with open_regular(path) as file:
+        with open_regular(path, run_of(path)) as file:
             return _before(file.fileno(), offset)
     except OSError:
         return b""
