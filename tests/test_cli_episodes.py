@@ -17,6 +17,18 @@ from sample_episodes import make_episode, make_failure
 GOLDEN = Path(__file__).parent / "golden" / "episodes.json"
 """``PRL_UPDATE_GOLDEN=1`` writes the answer anew: read the difference."""
 
+VALUES_ASKED_FOR: list[list[object]] = [
+    [],
+    ["--task", "w-18"],
+    ["--agent", "agent"],
+    ["--dispatch-step", "12.."],
+    ["--sort", "dispatch_step"],
+    ["--sort", "agents", "--limit", 2],
+    ["--histogram", "dispatch_step"],
+    ["--facets"],
+    ["--groups", "task"],
+]
+
 
 @pytest.fixture(autouse=True)
 def surroundings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,6 +95,9 @@ def test_answer_is_as_recorded(run: Path) -> None:
         ("--no-effective", []),
         ("--no-truncated", ["e3", "e4", "e2", "e1"]),
         ("--since 1790000050", ["e3"]),
+        ("--since 55s", ["e3"]),
+        ("--since 1h10s", ["e3", "e4", "e2", "e1"]),
+        ("--since 49s", []),
         ("--until 2026-09-21T14:14:09", ["e4", "e2", "e1"]),
     ],
 )
@@ -117,6 +132,7 @@ def test_histogram_and_facets(run: Path) -> None:
     histogram = answer(run, "--histogram", "reward", "--bins", 2)
     assert [(row["start"], row["count"]) for row in histogram["rows"]] == [(0.0, 1), (0.5, 2)]
     assert histogram["counts"] == {"episodes": 4, "chosen": 4, "in_bins": 3}
+    assert answer(run, "--facets", "--env", "wordle")["counts"] == {"episodes": 4, "chosen": 3}
     facets = answer(run, "--facets")["rows"]
     assert {"facet": "outcome", "value": "error", "episodes": 1} in facets
     assert "#" in call(run, "--histogram", "arrival").stdout and "outcome" in call(run, "--facets").stdout
@@ -144,18 +160,51 @@ def test_numbers_without_a_form_in_json_are_named(run: Path) -> None:
     assert found["rows"][1]["reward"] is None and found["nonfinite"] == ["1/reward"]
 
 
-def test_what_is_not_known_is_said(run: Path) -> None:
+def test_what_is_not_known_is_said(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     traces = run / "monitors/file/traces"
     (traces / "stream.values.jsonl").unlink()
     index = traces / "stream.index.jsonl"
+    end = index.stat().st_size
     index.write_bytes(index.read_bytes() + b"\0\0\n")
-    unknown = answer(run)["unknown"]
-    assert [note.split(":")[0] for note in unknown] == [
-        "stream.index.jsonl",
-        "task, agents and dispatch step of 4 episodes are not known",
+    assert answer(run)["unknown"] == [
+        f"stream.index.jsonl: 1 place that cannot be read, the first at byte {end}: \\x00\\x00"
     ]
-    assert [row["id"] for row in answer(run, "--task", "w-18")["rows"]] == ["e2"], "read when it is asked for"
-    assert answer(run, "--task", "w-18")["unknown"][1:] == []
+    monkeypatch.setattr(module, "_VALUES_BYTES", 1)
+    assert [note.split(":")[0] for note in answer(run, "--task", "w-18")["unknown"][1:]] == [
+        "task, agents and dispatch step of 3 episodes are not known yet"
+    ]
+
+
+@pytest.mark.parametrize("lost", ["deleted", "halved", "zeroed", "foreign"])
+def test_values_are_made_from_the_records_whenever_they_are_asked_for(run: Path, lost: str) -> None:
+    """A condition, an order, a histogram, a count and a page: all say the same of dispatch steps, tasks and agents."""
+    expected = [answer(run, *options) for options in VALUES_ASKED_FOR]
+    values = run / "monitors/file/traces/stream.values.jsonl"
+    data = values.read_bytes()
+    if lost == "deleted":
+        values.unlink()
+    elif lost == "halved":
+        values.write_bytes(data[: len(data) // 2])
+    elif lost == "zeroed":
+        values.write_bytes(bytes(len(data)))
+    else:
+        values.write_bytes(data.replace(b'"id":"e', b'"id":"x'))
+    for options, right in zip(VALUES_ASKED_FOR, expected, strict=True):
+        found = answer(run, *options)
+        assert (found["rows"], found["counts"]) == (right["rows"], right["counts"]), options
+        assert not any("not known" in note for note in found["unknown"])
+
+
+def test_an_offset_behind_the_last_says_so(run: Path) -> None:
+    shown = call(run, "--offset", 99).stdout
+    assert shown == "no more: 4 episodes, and --offset 99 --limit 100 shows none of them\n"
+    assert call(run, "--env", "none").stdout == "none of 4 episodes\n"
+
+
+def test_a_search_that_is_all_but_done_does_not_say_all_of_all(run: Path) -> None:
+    shown = call(run, "--search", "guess", "--limit", 2).stdout.splitlines()[-1]
+    searched, _, whole = shown.removeprefix("searched ").partition(";")[0].partition(" of ")
+    assert whole and searched != whole
 
 
 def test_run_without_episodes(tmp_path: Path) -> None:
@@ -174,6 +223,7 @@ def test_run_without_episodes(tmp_path: Path) -> None:
         ("--search ( --regex", "not a regular expression"),
         ("--search x --cursor !", "--search:"),
         ("--sort nothing", "is not one of"),
+        ("--kind foo", "is not one of"),
     ],
 )
 def test_called_wrongly(run: Path, options: str, message: str) -> None:

@@ -19,6 +19,7 @@ from prl.rundir.episodes.filters import OUTCOMES, Filters
 from prl.rundir.episodes.orders import SORTABLE
 from prl.rundir.episodes.pages import MAX_LIMIT
 from prl.rundir.episodes.search import search_episodes
+from prl.rundir.episodes.store import STEPS, VALUE_TEXTS
 from prl.rundir.episodes.table import EpisodeTable
 from prl.rundir.locate import traces_path
 from prl.rundir.search import Query
@@ -31,7 +32,7 @@ _BAR = 40
 _ID_SHOWN = 12
 
 
-@dataclass(frozen=True)
+@dataclass
 class _View:
     """What was asked for."""
 
@@ -43,16 +44,20 @@ class _View:
     offset: int
     limit: int
     upto: int | None
+    lacking: bool = False
+    """Whether values that the answer is about could not all be made."""
 
 
 _TEXTS = (
     ("env", "--env", "NAME", "Only of this environment."),
-    ("kind", "--kind", "KIND", "Only train or eval."),
     ("agent", "--agent", "NAME", "Only those in which this agent took part."),
     ("stop_condition", "--stop", "NAME", "Only those that ended by this stop condition."),
     ("group", "--group", "ID", "Only of this group."),
     ("task", "--task", "KEY", "Only of this task."),
 )
+_KINDS = ("train", "eval")
+_MADE = frozenset((*STEPS, *VALUE_TEXTS))
+"""Columns that only rows of values tell of."""
 
 
 def _filter_options(command: Any) -> Any:
@@ -62,6 +67,7 @@ def _filter_options(command: Any) -> Any:
         for name, option, metavar, text in _TEXTS
     ]
     options += [
+        click.option("--kind", type=click.Choice(_KINDS), multiple=True, help="Only these. Repeatable."),
         click.option("--outcome", type=click.Choice(list(OUTCOMES)), multiple=True, help="Only these. Repeatable."),
         click.option("--step", "ship_step", type=Steps(), help="Only those shipped with these steps."),
         click.option("--dispatch-step", type=Steps(), help="Only those sent out at these steps."),
@@ -118,8 +124,11 @@ def episodes(
         raise click.UsageError("--groups, --histogram, --facets and --search: one of them")
     filters = Filters(**{name: value if value != () else None for name, value in conditions.items()})
     root = locate_run(run)
-    table = _read(root, values=filters.need_values or groups in ("task", "step"))
-    view = _View(root, table, filters, sort, ascending, offset, limit, upto)
+    view = _View(root, _read(root), filters, sort, ascending, offset, limit, upto)
+    listed = groups is None and histogram is None and not facets and text is None
+    about_values = filters.need_values or facets or groups in ("task", "step") or histogram in _MADE
+    if about_values or (listed and sort in _MADE):
+        _make_values(view)
     if groups is not None:
         answer, lines = _groups(view, groups)
     elif histogram is not None:
@@ -133,17 +142,21 @@ def episodes(
     if as_json:
         print_json({**_head(view), **_finite(answer)})
     else:
-        print_text("\n".join([*lines, *map(safe, _notes(table))]) + "\n")
+        print_text("\n".join([*lines, *map(safe, _notes(view))]) + "\n")
 
 
-def _read(root: Path, *, values: bool) -> EpisodeTable:
+def _read(root: Path) -> EpisodeTable:
     table = EpisodeTable(traces_path(root))
     with Ticker("reading episodes") as ticker:
         table.refresh(progress=ticker)
-    if values and table.values_missing:
-        with Ticker("reading records") as ticker:
-            table.make_values(_VALUES_BYTES, ticker)
     return table
+
+
+def _make_values(view: _View, rows: Sequence[int] | None = None) -> None:
+    """Have what rows of values would say of all episodes, or of some rows of the table."""
+    if view.table.values_missing:
+        with Ticker("reading records") as ticker:
+            view.lacking |= not view.table.make_values(_VALUES_BYTES, ticker, rows)
 
 
 # ---- what is answered
@@ -158,17 +171,20 @@ def _list(view: _View) -> tuple[dict[str, Any], list[str]]:
         limit=view.limit,
         upto=view.upto,
     )
-    behind = page.total - page.offset - len(page.rows)
+    numbers = [row["row"] for row in page.rows]
+    _make_values(view, numbers)
+    rows = view.table.rows(numbers)
+    behind = page.total - page.offset - len(rows)
     answer = {
         "counts": {"episodes": view.table.count, "chosen": page.total},
         "offset": page.offset,
         "upto": page.upto,
-        "rows": page.rows,
+        "rows": rows,
         "truncated": behind > 0,
     }
-    lines = _episode_table(page.rows) if page.rows else [_none(view)]
+    lines = _episode_table(rows) if rows else [_none(view, page.total)]
     if behind > 0:
-        lines.append(f"and {behind} more (--offset {page.offset + len(page.rows)} --upto {page.upto})")
+        lines.append(f"and {behind} more (--offset {page.offset + len(rows)} --upto {page.upto})")
     return answer, lines
 
 
@@ -224,7 +240,8 @@ def _facets(view: _View) -> tuple[dict[str, Any], list[str]]:
         for facet, values in counted.items()
         for value, count in values.items()
     ]
-    answer = {"counts": {"episodes": view.table.count}, "rows": rows, "truncated": False}
+    chosen = len(view.table.select(view.filters, view.upto))
+    answer = {"counts": {"episodes": view.table.count, "chosen": chosen}, "rows": rows, "truncated": False}
     cells = [(str(row["facet"]), str(row["value"]), str(row["episodes"])) for row in rows]
     return answer, aligned([("FACET", "VALUE", "EPISODES"), *cells])
 
@@ -267,8 +284,9 @@ def _search(view: _View, text: str, *, regex: bool, cursor: str | None) -> tuple
     ]
     lines = aligned([("ID", "ENV", "REWARD", "IN", "TEXT"), *cells]) if rows else [_none(view)]
     if not page.done:
-        searched = f"{format_bytes(page.scanned_bytes)} of {format_bytes(page.total_bytes)}"
-        lines.append(f"searched {searched}; the rest with --cursor {page.cursor}")
+        searched, whole = format_bytes(page.scanned_bytes), format_bytes(page.total_bytes)
+        how_far = f"{searched} of {whole}" if searched != whole else f"nearly all of {whole}"
+        lines.append(f"searched {how_far}; the rest with --cursor {page.cursor}")
     return answer, lines
 
 
@@ -282,7 +300,7 @@ def _head(view: _View) -> dict[str, Any]:
         "ok": True,
         "run": view.run.resolve().name,
         "run_dir": str(view.run),
-        "unknown": _notes(view.table),
+        "unknown": _notes(view),
     }
 
 
@@ -297,20 +315,23 @@ def _finite(answer: dict[str, Any]) -> dict[str, Any]:
     return {**answer, "nonfinite": named}
 
 
-def _notes(table: EpisodeTable) -> list[str]:
+def _notes(view: _View) -> list[str]:
     """What could not be read, or is not known."""
+    table = view.table
     notes = list(table.remarks)
     if table.trouble:
         notes.append(table.trouble)
     for name, damage in table.damage.items():
         if damage.lines:
+            places = "place" if damage.lines == 1 else "places"
             notes.append(
-                f"{name}: {damage.lines} lines cannot be read, the first at {damage.first_offset}: {damage.sample}"
+                f"{name}: {damage.lines} {places} that cannot be read, "
+                f"the first at byte {damage.first_offset}: {damage.sample}"
             )
-    if table.values_missing:
+    if view.lacking:
         notes.append(
-            f"task, agents and dispatch step of {table.values_missing} episodes are not known: "
-            "this run has no rows of values for them"
+            f"task, agents and dispatch step of {table.values_missing} episodes are not known yet: this run has no "
+            f"rows of values for them, and one call reads {format_bytes(_VALUES_BYTES)} of records. The next goes on"
         )
     return notes
 
@@ -368,8 +389,12 @@ def _outcome(row: dict[str, Any]) -> str:
     return ", ".join(marks) or ("ok" if row["ok"] else "-")
 
 
-def _none(view: _View) -> str:
-    return "no episode yet" if not view.table.count else f"none of {view.table.count} episodes"
+def _none(view: _View, chosen: int = 0) -> str:
+    if not view.table.count:
+        return "no episode yet"
+    if chosen:
+        return f"no more: {chosen} episodes, and --offset {view.offset} --limit {view.limit} shows none of them"
+    return f"none of {view.table.count} episodes"
 
 
 def _number(value: float | None) -> str:

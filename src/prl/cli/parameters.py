@@ -1,6 +1,7 @@
 """Kinds of values that options take and click does not have: steps, times and intervals."""
 
 import re
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,7 +29,7 @@ class Steps(click.ParamType[Any]):
 
 
 class Moment(click.ParamType[float]):
-    """A time: Unix seconds, or a date with or without a time of day (UTC unless it says otherwise)."""
+    """A time: so long ago (``10m``), Unix seconds, or a date with or without a time of day (UTC unless it says so)."""
 
     name = "TIME"
 
@@ -37,10 +38,12 @@ class Moment(click.ParamType[float]):
             return float(value)
         except ValueError:
             pass
+        if re.fullmatch(r"(\d+[smhd])+", str(value)):
+            return time.time() - Interval().convert(value, param, ctx)
         try:
             moment = datetime.fromisoformat(str(value))
         except ValueError:
-            self.fail(f"{value!r} is no time: Unix seconds, or 2026-11-29T17:00", param, ctx)
+            self.fail(f"{value!r} is no time: 10m (ago), Unix seconds, or 2026-11-29T17:00", param, ctx)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 

@@ -93,10 +93,13 @@ class TableReader:
         self.changes += self.shipping.refresh(self.store, read)
         self.at_end &= self.shipping.at_end
 
-    def make_values(self, read: Read) -> bool:
-        """Make rows of values from the records of those episodes that lack them. Whether all are made."""
+    def make_values(self, read: Read, wanted: Array | None = None) -> bool:
+        """Make rows of values from the records of those episodes that lack them. Whether all are made.
+
+        ``wanted``: only of these rows of the table.
+        """
         while True:
-            rows = np.flatnonzero(self.store["has_values"] == 0)[:_BATCH_ROWS].astype(np.int32)
+            rows = self._without_values(wanted)[:_BATCH_ROWS].astype(np.int32)
             if not len(rows):
                 return True
             places = self.store.columns["place"].take(rows).tolist()
@@ -114,6 +117,11 @@ class TableReader:
                 self.changes += 1
                 if not read(len(line or b"")):
                     return False
+
+    def _without_values(self, wanted: Array | None) -> Array:
+        if wanted is None:
+            return np.flatnonzero(self.store["has_values"] == 0)
+        return np.asarray(wanted[self.store.columns["has_values"].take(wanted) == 0])
 
     def index_rows(self, rows: Array) -> list[dict[str, Any] | None]:
         """The index rows of a few rows of the table, as they were written; None where one cannot be read again."""

@@ -124,13 +124,19 @@ class EpisodeTable:
                 break
         return self.version != before
 
-    def make_values(self, max_bytes: int | None = None, progress: Progress | None = None) -> bool:
+    def make_values(
+        self,
+        max_bytes: int | None = None,
+        progress: Progress | None = None,
+        rows: Sequence[int] | None = None,
+    ) -> bool:
         """Make the values of episodes that have no row of values, from their records. Whether none is missing then.
 
-        Only other writers' runs lack these rows. It reads every record once; the cache keeps what was made.
+        ``rows``: only of these rows of the table. Runs lack rows of values when other writers made them, or when they
+        were lost. It reads every such record once; the cache keeps what was made.
         """
         budget = _Budget(max_bytes, progress, self._reader.stream.total_bytes() if progress else 0)
-        done = self._reader.make_values(budget.read)
+        done = self._reader.make_values(budget.read, None if rows is None else np.array(sorted(rows), np.int64))
         self._save(budget, at_once=True)
         return done
 
