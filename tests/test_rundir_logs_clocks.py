@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from prl.rundir.logs.clocks import ClockIndex
@@ -62,6 +62,7 @@ def test_json_lines_carry_their_date(path: Path) -> None:
 
 
 @settings(max_examples=30)
+@example([1], 86_399, True, [])
 @given(
     st.lists(st.integers(0, 40_000), min_size=1, max_size=60),
     st.integers(0, 86_399),
@@ -78,7 +79,8 @@ def test_growing_and_windows_change_no_time(
     for gap in gaps:
         now += gap
         moments.append(now)
-    head = "--- 2026-11-29 ---\n" if dated else ""
+    day = dt.date(2026, 11, 29) + dt.timedelta(days=moments[0] // 86_400)
+    head = f"--- {day} ---\n" if dated else ""
     data = (head + "".join(f"{stamp(moment)}    INFO {'x' * 150}\n" for moment in moments)).encode()
     index = ClockIndex(path)
     path.write_bytes(b"")
