@@ -8,6 +8,7 @@ from prl.watch.numbers import key_numbers
 from prl.watch.rules import RULES, Rule
 from prl.watch.thresholds import DEFAULT, Thresholds
 from prl.watch.verdict import (
+    ADVICE,
     ALARM,
     CONFIGURED,
     CRITICAL,
@@ -91,8 +92,8 @@ def _findings(view: View, rules: Iterable[Rule]) -> Iterator[Finding]:
 def _told(findings: Iterable[Finding]) -> list[Finding]:
     """The gravest first; advice only when nothing is wrong: who tunes a run that fails makes two problems of one."""
     found = sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
-    alarms = [finding for finding in found if finding.kind == ALARM]
-    return alarms or found
+    wrong = any(finding.kind == ALARM and finding.severity != INFO for finding in found)
+    return [finding for finding in found if finding.kind != ADVICE] if wrong else found
 
 
 def _health(view: View, findings: Sequence[Finding]) -> tuple[str, str | None]:
@@ -137,6 +138,9 @@ def _not_known(view: View) -> str:
     if facts.launcher is not None:
         age = format_duration(max(facts.as_of - facts.launcher.updated, 0.0))
         return f"the launcher on {facts.launcher.host} has not written for {age} and cannot be asked from {facts.host}"
+    job = view.job
+    if job is not None and job.ended is not None and job.problem is not None:
+        return f"job {job.id}: {job.problem}"
     if view.idle is None:
         return "no step is recorded, and nothing says which processes belong to the run"
     idle = format_duration(view.idle)

@@ -40,7 +40,7 @@ def split(view: "View") -> Bottleneck | None:
         return None
     times = {
         step: value
-        for step, value in zip(whole.steps, whole.values, strict=True)
+        for step, value in zip(whole.steps, whole.values, strict=False)
         if step is not None and value and step >= view.first_step + view.limits.pace.first_steps
     }
     steps = sorted(times)[-_STEPS:]
@@ -109,11 +109,11 @@ def _evaluating(view: "View", steps: list[int]) -> float:
     whole = view.trainer("time/step")
     if train is None or evaluation is None or whole is None:
         return 0.0
-    begun = min((time for time, step in zip(whole.times, whole.steps, strict=True) if step in steps), default=0.0)
-    in_train = dict(zip(train.times, train.values, strict=True))
+    begun = min((time for time, step in zip(whole.times, whole.steps, strict=False) if step in steps), default=0.0)
+    in_train = dict(zip(train.times, train.values, strict=False))
     moments = [
         bool(value) and not in_train.get(time, 1)
-        for time, value in zip(evaluation.times, evaluation.values, strict=True)
+        for time, value in zip(evaluation.times, evaluation.values, strict=False)
         if time >= begun
     ]
     return sum(moments) / len(moments) if moments else 0.0
@@ -157,7 +157,7 @@ def _advice(
 def _values(series: Series | None) -> dict[int | None, float]:
     if series is None:
         return {}
-    return {step: value for step, value in zip(series.steps, series.values, strict=True) if value is not None}
+    return {step: value for step, value in zip(series.steps, series.values, strict=False) if value is not None}
 
 
 def _sum(series: Series | None, steps: Iterable[int]) -> float:

@@ -110,6 +110,8 @@ def _without_launcher(view: "View") -> str:
         return by_job
     if view.vanished:
         return FAILED
+    if view.job is not None and view.job.ended is not None:
+        return PHASE_UNKNOWN  # it is over, and nothing says how
     if view.idle is not None and view.idle <= view.stall_bound:
         return DRAINING if view.draining else EVALUATING if view.evaluating else RUNNING
     return PHASE_UNKNOWN
@@ -121,7 +123,11 @@ def _by_job(view: "View") -> str | None:
     if job is None:
         return None
     if job.state in HOLDING:
-        return FINISHED if view.work_done else _live(view)
+        if view.work_done:
+            return FINISHED
+        old = job.as_of is None or view.facts.as_of - job.as_of > view.limits.jobs.silent
+        moves = view.idle is not None and view.idle <= view.stall_bound
+        return None if old and not moves else _live(view)
     if job.state in FAILURES:
         return FAILED
     if job.state == "PREEMPTED":

@@ -110,15 +110,15 @@ def _numbers(numbers: list[Number]) -> str:
 
 
 def _processes(processes: Iterable[Process]) -> Iterator[str]:
-    alive = sorted((one for one in processes if one.state == ALIVE), key=lambda one: one.host)
-    for host, members in groupby(alive, key=lambda one: one.host):
-        named = ", ".join(f"{safe(process.name)} (pid {process.pid})" for process in members)
-        yield f"{'alive:':<{_LABEL}}{named} on {safe(host)}"
-    for process in processes:
-        if process.state != ALIVE:
-            code = f" with exit code {process.exit_code}" if process.exit_code is not None else ""
-            where = f"(pid {process.pid} on {safe(process.host)})"
-            yield f"{process.state + ':':<{_LABEL}}{safe(process.name)} {where} {process.state}{code}"
+    """Those that live first; of one state and host in one line."""
+    ordered = sorted(processes, key=lambda one: (one.state != ALIVE, one.state, one.host))
+    for (state, host), members in groupby(ordered, key=lambda one: (one.state, one.host)):
+        named = ", ".join(
+            f"{safe(process.name)} (pid {process.pid}"
+            + (f", exit code {process.exit_code})" if process.exit_code is not None else ")")
+            for process in members
+        )
+        yield f"{state + ':':<{_LABEL}}{named} on {safe(host)}"
 
 
 def _errors(errors: list[LogError]) -> Iterator[str]:

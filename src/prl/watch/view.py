@@ -309,7 +309,7 @@ class View:
             step
             for series in (self.trainer("time/save_ckpt"), self.orchestrator("time/save_ckpt"))
             if series is not None
-            for step, value in zip(series.steps, series.values, strict=True)
+            for step, value in zip(series.steps, series.values, strict=False)
             if value and step is not None
         }
         return frozenset({*first, *saved, *(step + after for step in evaluated for after in (0, 1, 2))})

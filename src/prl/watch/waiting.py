@@ -63,6 +63,10 @@ def edges(facts: Facts) -> Iterator[Edge]:
             whom = INFERENCE if _policy_was_sent(facts, mark.text) else TRAINER
             text = f"orchestrator: {mark.text}{_policy_to_come(facts, mark.text)}"
             yield Edge(ORCHESTRATOR, whom, text, mark.time, mark.file, mark.offset)
+    mark = facts.mark("offers")
+    if mark is not None:
+        text = f"orchestrator waits for the trainer to send weights: {mark.text}"
+        yield Edge(ORCHESTRATOR, TRAINER, text, mark.time, mark.file, mark.offset)
     mark = _open(facts, "trainer_wait", "trainer_step")
     if mark is not None:
         yield Edge(TRAINER, ORCHESTRATOR, f"trainer: {mark.text}", _began(mark), mark.file, mark.offset)
@@ -104,8 +108,12 @@ def _began(mark: Mark) -> float | None:
 
 
 def _policy_was_sent(facts: Facts, line: str) -> bool:
-    needed = _POLICY.search(line)
-    return needed is not None and facts.broadcast is not None and facts.broadcast.version >= int(needed[1])
+    """Whether the policy version that a line waits for lies there whole: one that is only offered is not sent."""
+    needed, newest = _POLICY.search(line), facts.broadcast
+    if needed is None or newest is None:
+        return False
+    version = int(needed[1])
+    return newest.version > version or (newest.version == version and newest.finished is not None)
 
 
 def _policy_to_come(facts: Facts, line: str) -> str:

@@ -47,11 +47,19 @@ def step_words(step: int | None, max_steps: int | None) -> str:
 
 def utc_words(time: float) -> str:
     """``YYYY-MM-DD HH:MM UTC``."""
-    return f"{dt.datetime.fromtimestamp(time, dt.UTC):%Y-%m-%d %H:%M} UTC"
+    return _moment(time, "%Y-%m-%d %H:%M UTC")
 
 
 def clock_words(time: float | None, *, exact: bool = True) -> str:
     """``HH:MM:SS UTC``, with ``~`` where the date was inferred."""
     if time is None:
         return "time unknown"
-    return f"{'' if exact else '~'}{dt.datetime.fromtimestamp(time, dt.UTC):%m-%d %H:%M:%S} UTC"
+    return f"{'' if exact else '~'}{_moment(time, '%m-%d %H:%M:%S UTC')}"
+
+
+def _moment(time: float, form: str) -> str:
+    """A moment in UTC. Files hold any number as a time; beyond what a calendar has it is shown as it stands."""
+    try:
+        return dt.datetime.fromtimestamp(time, dt.UTC).strftime(form)
+    except (OverflowError, ValueError, OSError):
+        return f"time {time:g}"

@@ -81,7 +81,9 @@ def signal_name(number: int) -> str:
 def end_evidence(process: Process) -> Evidence:
     """Where the end of a process is recorded, or that the system does not know the process any more."""
     where = process.source if process.exit_code is not None else f"process {process.pid} on {process.host}"
-    return Evidence(where, f"{process.name} (pid {process.pid}) {how_it_ended(process)}", time=process.ended)
+    return Evidence(
+        where, f"{process.name} (pid {process.pid}) {how_it_ended(process)}", time=process.ended or process.as_of
+    )
 
 
 def error_evidence(error: LogError) -> Evidence:
@@ -96,9 +98,26 @@ def incident_evidence(incident: Incident) -> Evidence:
     return Evidence(incident.file, f"{incident.text}{times}", offset=incident.offset, time=incident.time)
 
 
+def what_broke(view: View, said: str | None = None) -> str | None:
+    """The failure that began it, with its usual cause and fix where it is a known one. ``said``: its own words."""
+    known = view.root_incident
+    if known is None:
+        words = view.cause or view.last_words
+        return f"{words.component}: {words.summary}" if words is not None else None
+    details = f" ({'; '.join(known.details)})" if known.details else ""
+    return f"{said or f'{known.component}: {known.text}'}{details}. Usually: {known.cause}. Usual fix: {known.fix}"
+
+
+def cause_evidence(view: View) -> list[Evidence]:
+    """Where the failure that began it stands."""
+    known = [incident_evidence(view.root_incident)] if view.root_incident is not None else []
+    said = [error_evidence(view.cause)] if view.cause is not None else []
+    return [*known, *(one for one in said if [one.offset, one.source] not in [[k.offset, k.source] for k in known])]
+
+
 def series_evidence(series: Series, count: int = 1) -> list[Evidence]:
     """The last values of a series."""
-    rows = list(zip(series.steps, series.times, series.values, strict=True))[-count:]
+    rows = list(zip(series.steps, series.times, series.values, strict=False))[-count:]
     return [
         Evidence(series.source, f"{series.key} = {value:.4g}", step=step, time=time)
         for step, time, value in rows

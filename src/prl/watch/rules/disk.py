@@ -30,7 +30,7 @@ def full(view: View) -> Finding | None:
         rule="disk.full",
         severity=CRITICAL if stands else WARNING,
         message=message,
-        evidence=_evidence(said, disk, room),
+        evidence=_evidence(view, said, room),
         cause="a file system or a quota is full",
         action="Free space there, for instance by removing old runs or checkpoints. A run that waits for it then goes "
         "on by itself; a checkpoint that could not be saved stays missing.",
@@ -94,9 +94,10 @@ def _said(view: View) -> Mark | None:
     return mark if since or view.facts.as_of - mark.time <= view.stall_bound else None
 
 
-def _evidence(said: Mark | None, disk: Disk | None, room: str) -> list[Evidence]:
+def _evidence(view: View, said: Mark | None, room: str) -> list[Evidence]:
+    disk = view.facts.disk
     lines = [Evidence(said.file, said.text, offset=said.offset, time=said.time)] if said else []
-    return lines + ([Evidence(disk.path, room)] if disk else [])
+    return lines + ([Evidence(disk.path, room, time=view.facts.as_of)] if disk else [])
 
 
 RULES = (Rule("disk.full", full, (*LIVE, FAILING)), Rule("disk.filling", filling, LIVE))

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+from prl.rundir.status import STOPPING
 from prl.text.human import format_duration, format_percent
 from prl.watch.facts import Series
 from prl.watch.rules.base import Rule, incident_evidence, series_evidence
@@ -29,10 +30,10 @@ def saturated(view: View) -> Finding | None:
     if usage is None or waiting is None or not _recent(view, usage):
         return None
     limits = view.limits.engines
-    queue = dict(zip(waiting.times, waiting.values, strict=True))
+    queue = dict(zip(waiting.times, waiting.values, strict=False))
     flags = [
         None if value is None or queue.get(time) is None else value > limits.kv_usage and bool(queue[time])
-        for time, value in zip(usage.times, usage.values, strict=True)
+        for time, value in zip(usage.times, usage.values, strict=False)
     ]
     if not is_open(flags, (limits.polls, limits.polls), 3):
         return None
@@ -58,7 +59,7 @@ def preempting(view: View) -> Finding | None:
     series = view.orchestrator(_PREEMPTED)
     if series is None or not _recent(view, series):
         return None
-    known = [(time, value) for time, value in zip(series.times, series.values, strict=True) if value is not None]
+    known = [(time, value) for time, value in zip(series.times, series.values, strict=False) if value is not None]
     added = sum(max(later[1] - earlier[1], 0.0) for earlier, later in pairwise(known))
     minutes = (known[-1][0] - known[0][0]) / 60 if known else 0.0
     if minutes < 0.5 or added / minutes <= view.limits.engines.preemptions:
@@ -81,9 +82,12 @@ def silent(view: View) -> Finding | None:
     Speaks: when an engine refuses connections, and when no row came for {engines.silent:.0f} s (critical:
     {engines.silent_long:.0f} s, if no episode arrived meanwhile either) though there were some before and the
     orchestrator still writes its pipeline line.
-    Silent: before the first row, in runs whose writer keeps such rows elsewhere, while weights are applied, and when
-    the orchestrator is silent too.
+    Silent: before the first row, in runs whose writer keeps such rows elsewhere, while weights are applied, when the
+    orchestrator is silent too, and once the work is done or the launcher ends the run: engines are then told to end.
     """
+    launcher = view.facts.launcher
+    if view.work_done or (launcher is not None and launcher.phase == STOPPING):
+        return None
     refused = [engine for engine in view.facts.engines if engine.state == "gone"]
     last = view.facts.progress.inference.time
     age = view.facts.as_of - last if last is not None else None
@@ -101,7 +105,7 @@ def silent(view: View) -> Finding | None:
         rule="inference.silent",
         severity=CRITICAL if dead or everyone else WARNING,
         message=f"Engines do not answer: {'; '.join(said)}",
-        evidence=[*map(_engine_evidence, refused[:3]), *_last_row(view, quiet)],
+        evidence=[*(_engine_evidence(view, engine) for engine in refused[:3]), *_last_row(view, quiet)],
         cause="the engine crashed, hangs, or is overloaded",
         action="Read the end of logs/latest/inference.log: the first error after the last good line counts.",
     )
@@ -166,8 +170,9 @@ def _recent(view: View, series: Series) -> bool:
     return bool(series.times) and view.facts.as_of - series.times[-1] <= view.limits.engines.silent_long
 
 
-def _engine_evidence(engine: Engine) -> Evidence:
-    return Evidence(engine.source, f"{engine.name}: {engine.problem or engine.state}", time=engine.as_of)
+def _engine_evidence(view: View, engine: Engine) -> Evidence:
+    text = f"{engine.name}: {engine.problem or engine.state}"
+    return Evidence(engine.source, text, time=engine.as_of or view.facts.as_of)
 
 
 def _last_row(view: View, quiet: bool) -> list[Evidence]:

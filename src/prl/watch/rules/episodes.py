@@ -147,7 +147,7 @@ def _of_discarded(whole: Series, trained: Series, rate: Series) -> float | None:
 
     With w the mean of all, t of those that trained and c the share thrown away: w = (1 - c) t + c d, so d follows.
     """
-    by_step = [dict(zip(series.steps, series.values, strict=True)) for series in (whole, trained, rate)]
+    by_step = [dict(zip(series.steps, series.values, strict=False)) for series in (whole, trained, rate)]
     ratios = []
     for step in rate.steps[-3:]:
         w, t, c = (values.get(step) for values in by_step)

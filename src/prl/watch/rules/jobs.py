@@ -2,13 +2,14 @@
 
 from prl.text.human import format_duration
 from prl.watch.phases import FAILURES, HOLDING
-from prl.watch.rules.base import Rule, incident_evidence, restart
+from prl.watch.rules.base import Rule, cause_evidence, incident_evidence, restart, what_broke
 from prl.watch.surroundings import JobNode, SlurmJob
 from prl.watch.verdict import (
     CRITICAL,
     FAILED,
     FAILING,
     FINISHED,
+    INFO,
     LIVE,
     PHASE_UNKNOWN,
     PREEMPTED,
@@ -21,7 +22,7 @@ from prl.watch.verdict import (
 )
 from prl.watch.view import View
 
-_BAD_NODES = frozenset({"DOWN", "FAIL", "ERROR", "NOT_RESPONDING", "DRAINED", "POWERED_DOWN", "UNKNOWN"})
+_BAD_NODES = frozenset({"DOWN", "FAIL", "ERROR", "NOT_RESPONDING", "DRAINED", "POWERED_DOWN"})
 _NEVER = frozenset(
     {
         "JobHeldUser",
@@ -214,8 +215,11 @@ def grace(view: View) -> Finding | None:
         rule="slurm.grace",
         severity=CRITICAL,
         message=f"A component has failed and job {job.id} still holds {_nodes(job)}{left}",
-        evidence=[Evidence(job.log or job.source, "the job log tells of the grace period", time=job.grace_since)],
-        cause=f"{view.cause.component}: {view.cause.summary}" if view.cause is not None else None,
+        evidence=[
+            Evidence(job.log or job.source, "the job log tells of the grace period", time=job.grace_since),
+            *cause_evidence(view),
+        ],
+        cause=what_broke(view),
         action=("A checkpoint is being written: wait for it. Then give" if writing else "Give")
         + f" the nodes back: scancel {job.id}",
     )
@@ -250,7 +254,9 @@ def silent(view: View) -> Finding | None:
     """SLURM's controller does not answer: the job's state is its last known word.
 
     Needs: the job as SLURM last had it.
-    Speaks: when that is older than {jobs.silent:.0f} s, with its age.
+    Speaks: as information, when that is older than {jobs.silent:.0f} s, with its age, or when nothing could be learned
+    at all. It says nothing about the run's health; where only an old word says that the run lives, the phase is unknown
+    unless its counters advance.
     Silent: when the job had ended by then.
     """
     job = view.job
@@ -266,7 +272,7 @@ def silent(view: View) -> Finding | None:
     )
     return Finding(
         rule="slurm.silent",
-        severity=WARNING,
+        severity=INFO,
         message=f"SLURM does not answer: {known}",
         evidence=[_evidence(job, job.problem or job.state)],
         cause=job.problem or "the controller is down or overloaded",

@@ -7,6 +7,9 @@ from prl.watch.view import View, env_of
 
 _NO_WORKERS = ("env.no_workers", "env.pool_fatal")
 _WORKER_ENDED = ("env.worker_exit", "env.worker_died_old")
+_MOST_RANKS = 64
+"""Ranks on one host that are looked for by number."""
+_NAMED = 8
 _SETTLED = 120.0
 """Seconds after the start of a process in which its ranks may still be coming up."""
 
@@ -25,8 +28,8 @@ def rank_gone(view: View) -> Finding | None:
         if process.as_of - process.started <= _SETTLED:
             continue
         known = {member.index for member in ranks}
-        missing = [str(index) for index in range(process.expected) if index not in known]
-        named = f" (missing: {', '.join(missing)})" if None not in known else ""
+        missing = [str(index) for index in range(min(process.expected, _MOST_RANKS)) if index not in known]
+        named = f" (missing: {', '.join(missing[:_NAMED])})" if None not in known and missing else ""
         return Finding(
             rule="process.rank-gone",
             severity=CRITICAL,

@@ -3,7 +3,6 @@
 from prl.text.human import format_bytes
 from prl.watch.facts import Process
 from prl.watch.rules.base import Rule, incident_evidence, restart
-from prl.watch.surroundings import Memory
 from prl.watch.verdict import CRITICAL, FAILED, FAILING, LIVE, WARNING, Evidence, Finding
 from prl.watch.view import View
 
@@ -43,39 +42,36 @@ def short(view: View) -> Finding | None:
 def killed(view: View) -> Finding | None:
     """The kernel killed a process for want of memory: critical when the run lost a process, else a warning.
 
-    Needs: the counter of the control group that the run lives in, or a line of the kernel or of SLURM in a log of the
-    run.
-    Speaks: when such a kill is recorded, with the process that ended by SIGKILL where one did. It is told apart from a
+    Needs: a line of the kernel or of SLURM in a log of the attempt.
+    Speaks: when such a kill is told of, with the process that ended by SIGKILL where one did. It is told apart from a
     device that is out of memory, which leaves `CUDA out of memory` and kills nobody.
-    Silent: without such a record: SIGKILL alone may come from anybody.
+    Silent: without such a line. The control group's own count is evidence beside it, never alone: it counts whatever
+    ran there before.
     """
-    memory = view.facts.memory
-    counted = memory is not None and bool(memory.oom_kills)
     incidents = view.incidents(*_HOST_OOM)
-    if not counted and not incidents:
+    if not incidents:
         return None
+    ended = view.phase in (FAILING, FAILED)
     victims = [process for process in view.facts.processes if process.exit_code == _KILLED]
-    who = f": {_names(victims)}" if victims else ""
+    memory = view.facts.memory
+    evidence = [incident_evidence(one) for one in incidents[:2]]
+    if memory is not None and memory.oom_kills:
+        evidence.append(Evidence(memory.source, f"oom_kill {memory.oom_kills}", time=view.facts.as_of))
     return Finding(
         rule="memory.killed",
-        severity=CRITICAL if view.phase in (FAILING, FAILED) else WARNING,
-        message=f"The kernel killed {_how_many(memory)} for want of main memory{who}",
-        evidence=[incident_evidence(one) for one in incidents[:2]]
-        + ([Evidence(memory.source, f"oom_kill {memory.oom_kills}")] if memory is not None and counted else []),
+        severity=CRITICAL if ended else WARNING,
+        message=f"The kernel killed a process for want of main memory{_names(victims)}",
+        evidence=evidence,
         cause="main memory, or the limit of the control group, was used up",
         action=restart(view)
-        if view.phase in (FAILING, FAILED)
+        if ended
         else "See which process is gone (workers of environments are replaced), and give the run more memory.",
     )
 
 
-def _how_many(memory: Memory | None) -> str:
-    count = memory.oom_kills if memory is not None else None
-    return "a process" if count in (None, 0, 1) else f"{count} processes"
-
-
 def _names(victims: list[Process]) -> str:
-    return ", ".join(f"{process.name} (pid {process.pid}) ended by SIGKILL" for process in victims)
+    named = ", ".join(f"{process.name} (pid {process.pid}) ended by SIGKILL" for process in victims)
+    return f": {named}" if named else ""
 
 
 RULES = (Rule("memory.short", short, LIVE), Rule("memory.killed", killed, (*LIVE, FAILING, FAILED)))

@@ -89,10 +89,10 @@ def off_policy(view: View) -> Finding | None:
 
 
 def _persists(view: View, waited: Series, whole: Series) -> bool:
-    seconds = dict(zip(whole.steps, whole.values, strict=True))
+    seconds = dict(zip(whole.steps, whole.values, strict=False))
     flags = [
         None if value is None or not seconds.get(step) else value >= view.limits.pace.waiting * (seconds[step] or 0.0)
-        for step, value in zip(waited.steps, waited.values, strict=True)
+        for step, value in zip(waited.steps, waited.values, strict=False)
         if step not in view.unusual_steps
     ]
     return is_open(flags, _OPENS, _CLOSES)

@@ -2,7 +2,15 @@
 
 from prl.rundir import status
 from prl.watch.facts import ALIVE, GONE
-from prl.watch.rules.base import Rule, end_evidence, error_evidence, how_it_ended, incident_evidence, restart
+from prl.watch.rules.base import (
+    Rule,
+    cause_evidence,
+    end_evidence,
+    error_evidence,
+    how_it_ended,
+    restart,
+    what_broke,
+)
 from prl.watch.verdict import CRITICAL, FAILED, FAILING, FINISHED, LIVE, WARNING, Evidence, Finding
 from prl.watch.view import View
 
@@ -34,7 +42,7 @@ def component_gone(view: View) -> Finding | None:
         rule="process.component-gone",
         severity=CRITICAL,
         message=f"{first.name} {how_it_ended(first)} while the run needs it{also}",
-        evidence=[end_evidence(process) for process in (first, *others)] + _cause_evidence(view),
+        evidence=[end_evidence(process) for process in (first, *others)] + cause_evidence(view),
         cause=_cause(view, first.log),
         action=restart(view),
     )
@@ -84,7 +92,7 @@ def run_failed(view: View) -> Finding | None:
             rule="process.run-failed",
             severity=CRITICAL,
             message=message,
-            evidence=_with(error_evidence(crash), _cause_evidence(view)),
+            evidence=_with(error_evidence(crash), cause_evidence(view)),
             cause=_cause(view, crash.file) if view.root_incident is not None else crash.summary,
             action=restart(view),
         )
@@ -94,12 +102,12 @@ def run_failed(view: View) -> Finding | None:
     how = f"{process.name} {how_it_ended(process)}" if process is not None else said
     code = f" (launcher's exit code {launcher.exit_code})" if launcher.exit_code is not None else ""
     evidence = [end_evidence(process)] if process is not None else []
-    evidence.append(Evidence(launcher.source, f"phase failed: {said}", time=launcher.ended))
+    evidence.append(Evidence(launcher.source, f"phase failed: {said}", time=launcher.ended or launcher.updated))
     return Finding(
         rule="process.run-failed",
         severity=CRITICAL,
         message=f"The run failed{code}: {how}",
-        evidence=evidence + _cause_evidence(view),
+        evidence=evidence + cause_evidence(view),
         cause=_cause(view, process.log) if process is not None else said,
         action=restart(view),
     )
@@ -127,7 +135,7 @@ def launcher_gone(view: View) -> Finding | None:
         evidence=[
             Evidence(launcher.source, f"phase {launcher.phase}, last written then", time=launcher.updated),
             Evidence(f"process {launcher.pid} on {launcher.host}", "no such process with that start time"),
-            *_cause_evidence(view),
+            *cause_evidence(view),
         ],
         cause=_cause(view, "logs/latest/launcher.log")
         if view.cause or view.root_incident
@@ -192,7 +200,7 @@ def hidden_failure(view: View) -> Finding | None:
         rule="process.hidden-failure",
         severity=CRITICAL,
         message=f"The run claims success (exit code 0), but {' and '.join(missing)} never wrote the finish line",
-        evidence=evidence + _cause_evidence(view),
+        evidence=evidence + cause_evidence(view),
         cause=_cause(view, f"logs/latest/{missing[0]}.log"),
         action="Do not trust the exit code: read the named log and check the last checkpoint before using the result.",
     )
@@ -202,10 +210,9 @@ def _cause(view: View, log: str) -> str:
     known = view.root_incident
     if known is None:
         return _said_cause(view, log)
-    own = view.cause is not None and view.cause.file == known.file
-    said = _said_cause(view, log) if own else f"{known.component}: {known.text}"
-    details = f" ({'; '.join(known.details)})" if known.details else ""
-    return f"{said}{details}. Usually: {known.cause}. Usual fix: {known.fix}"
+    # A line at ERROR in the same log may only report what the known failure is.
+    own = view.cause is not None and view.cause.file == known.file and view.cause.fatal
+    return what_broke(view, _said_cause(view, log) if own else None) or _said_cause(view, log)
 
 
 def _said_cause(view: View, log: str) -> str:
@@ -215,14 +222,11 @@ def _said_cause(view: View, log: str) -> str:
     if process is not None and process.reason:
         return f"{process.name}: {process.reason}"
     if process is not None and process.exit_code == -9:
-        return "killed from outside, or by the kernel for want of memory; its log says nothing of it"
+        memory = view.facts.memory
+        counted = memory.oom_kills if memory is not None else None
+        kills = f" (its control group counts {counted} such kills since it was made)" if counted else ""
+        return f"killed from outside, or by the kernel for want of memory{kills}; its log says nothing of it"
     return f"not known: no primary error was found; read the end of {log}"
-
-
-def _cause_evidence(view: View) -> list[Evidence]:
-    known = [incident_evidence(view.root_incident)] if view.root_incident is not None else []
-    said = [error_evidence(view.cause)] if view.cause is not None else []
-    return [*known, *(one for one in said if [one.offset, one.source] not in [[k.offset, k.source] for k in known])]
 
 
 def vanished(view: View) -> Finding | None:

@@ -19,7 +19,7 @@ def no_signal(view: View) -> Finding | None:
     Needs: `is_trainable/mean`, `solved_none` and `solved_all` below `train/<env>/all/<agent>`, or the orchestrator's
     line that no batch came of what arrived.
     Speaks: when at 2 of 3 steps fewer than {episodes.trainable:.0%} of the traces were trainable (critical:
-    {episodes.trainable_least:.0%}), or every attempt failed, or every one succeeded, in more than
+    {episodes.trainable_least:.0%}), or every attempt failed, or every one succeeded, in
     {episodes.one_sided:.0%} of the groups; and when the orchestrator says that nothing could be shipped. All failed
     points to failures (time limits, truncation, an environment that rejects all), all solved to a task that is too
     easy.
@@ -119,7 +119,7 @@ def _splits(view: View) -> list[_Split]:
         )
     }
     splits = []
-    for step, time, signal in zip(trainable.steps, trainable.times, trainable.values, strict=True):
+    for step, time, signal in zip(trainable.steps, trainable.times, trainable.values, strict=False):
         if signal is None:
             continue
         at = {name: series.get(step) or 0.0 for name, series in values.items()}
@@ -134,7 +134,7 @@ def _splits(view: View) -> list[_Split]:
 
 
 def _by_step(series: Series | None) -> dict[int | None, float | None]:
-    return dict(zip(series.steps, series.values, strict=True)) if series is not None else {}
+    return dict(zip(series.steps, series.values, strict=False)) if series is not None else {}
 
 
 def _low(view: View) -> list[Series]:
@@ -153,7 +153,7 @@ def _sided(view: View, name: str) -> list[Series]:
     return [
         series
         for series in newest(view.of_episodes(name, agents=True))
-        if is_open([None if value is None else value > bound for value in series.values], _OPENS, _CLOSES)
+        if is_open([None if value is None else value >= bound for value in series.values], _OPENS, _CLOSES)
     ]
 
 

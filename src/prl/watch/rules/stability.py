@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from prl.watch.facts import Series
-from prl.watch.rules.base import Rule, at_step, series_evidence
+from prl.watch.rules.base import Rule, series_evidence
 from prl.watch.statistics import Baseline, baseline, is_open, page_hinkley, trailing
 from prl.watch.thresholds import TrainingLimits
 from prl.watch.verdict import CRITICAL, FAILING, LIVE, WARNING, Evidence, Finding
@@ -119,11 +119,11 @@ def entropy(view: View) -> Finding | None:
     if not (collapsed or exploded or falls):
         return None
     what = "has exploded" if exploded and not collapsed else "collapses"
+    value, where = _extreme(series, lowest=what == "collapses")
     return Finding(
         rule="training.entropy",
         severity=WARNING,
-        message=f"Entropy {what}: {series.last or 0.0:.4g}{at_step(series)}, {start.median:.4g} in the first recorded "
-        "steps",
+        message=f"Entropy {what}: {value:.4g}{where}, {start.median:.4g} in the first recorded steps",
         evidence=_recent(series),
         cause="the policy no longer explores: its updates push towards a few answers"
         if what == "collapses"
@@ -144,10 +144,11 @@ def masked(view: View) -> Finding | None:
     bound = view.limits.training.masked
     if series is None or not is_open(_above(series.values, bound), _OPENS, _CLOSES):
         return None
+    share, where = _extreme(series)
     return Finding(
         rule="training.masked",
         severity=WARNING,
-        message=f"{series.last or 0.0:.1%} of the tokens are outside the trust region{at_step(series)}",
+        message=f"{share:.1%} of the tokens are outside the trust region{where}",
         evidence=_recent(series),
         cause="sampler and trainer disagree, or episodes are too old for the policy that trains on them",
         action="Compare with mismatch KL and off_policy/max: a smaller max_off_policy_steps or learning rate helps.",
@@ -239,8 +240,16 @@ def _level(series: Series, index: int) -> str:
     return f"{series.values[index]:.4g} at step {series.steps[index]}{was}"
 
 
+def _extreme(series: Series, *, lowest: bool = False) -> tuple[float, str]:
+    """The highest or lowest of the steps that keep an alarm open, and where: the newest may be a quiet one again."""
+    pairs = zip(series.values[-_CLOSES:], series.steps[-_CLOSES:], strict=False)
+    known = [(value, step) for value, step in pairs if value is not None]
+    value, step = (min if lowest else max)(known, key=lambda pair: pair[0], default=(0.0, None))
+    return value, f" at step {step}" if step is not None else ""
+
+
 def _recent(series: Series) -> list[Evidence]:
-    return series_evidence(series, _RECENT)
+    return series_evidence(series, _CLOSES)
 
 
 def _spike(series: Series, index: int, finding: Finding) -> Finding:
@@ -251,11 +260,12 @@ def _spike(series: Series, index: int, finding: Finding) -> Finding:
 
 def _kl(view: View, series: Series, severity: str, how: str) -> Finding:
     stale = view.orchestrator("off_policy/max")
+    value, where = _extreme(series)
     old = f"; episodes are up to {stale.last:.0f} versions old" if stale is not None and stale.last else ""
     return Finding(
         rule="training.mismatch-kl",
         severity=severity,
-        message=f"Mismatch KL is high: {series.last or 0.0:.4g}{at_step(series)} ({how}){old}",
+        message=f"Mismatch KL is high: {value:.4g}{where} ({how}){old}",
         evidence=_recent(series),
         cause="the engines sample from another policy than the trainer computes: a diverging update, stale episodes, "
         "or numerics that differ",

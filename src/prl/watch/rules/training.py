@@ -65,7 +65,7 @@ def _affected(key: str, named: list[NonFinite], view: View) -> list[int]:
 
 def _missing(series: Series, first: float, last: float) -> set[int]:
     """Steps without a value while the console told of dropped ones."""
-    rows = zip(series.steps, series.times, series.values, strict=True)
+    rows = zip(series.steps, series.times, series.values, strict=False)
     return {
         step
         for step, time, value in rows

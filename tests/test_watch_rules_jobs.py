@@ -1,0 +1,172 @@
+"""Rules about the SLURM job that a run lives in, and its phases."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from made_up_facts import (
+    NOW,
+    Cases,
+    check,
+    checkpoint,
+    facts,
+    incident,
+    job,
+    judged,
+    mark,
+    pipeline,
+    said,
+    stands_since,
+)
+from prl.watch.facts import Checkpoints, Facts
+from prl.watch.surroundings import JobNode
+from prl.watch.verdict import DEGRADED, DOWN, HEALTHY, UNKNOWN
+
+
+def queued(**changes: Any) -> Facts:
+    waiting = job("PENDING", started=None, reason="Priority", reason_text="others come first", **changes)
+    return facts(launched=False, processes=[], series=[], pipeline=None, jobs=[waiting])
+
+
+def running(**changes: Any) -> Facts:
+    return facts(jobs=[job(**changes)])
+
+
+def over(state: str, **changes: Any) -> Facts:
+    """The job ended 1000 s ago, and the run was not done."""
+    return dataclasses.replace(stands_since(1000), processes=[], jobs=[job(state, ended=NOW - 1000, **changes)])
+
+
+def finished(age: float, **changes: Any) -> Facts:
+    done = [
+        mark("trainer_done", "trainer", "RL trainer finished", age),
+        mark("orchestrator_done", "orchestrator", "Orchestrator finished", age),
+    ]
+    return facts(processes=[], marks=done, jobs=[job(**changes)])
+
+
+SAVED = Checkpoints(complete=[10, 20])
+CASES: Cases = {
+    "slurm.pending": (lambda: queued(submitted=NOW - 7200), lambda: queued(submitted=NOW - 600)),
+    "slurm.preempted": (lambda: over("PREEMPTED"), lambda: running(restarts=1)),
+    "slurm.requeued": (lambda: over("PENDING", flags=["REQUEUED"], restarts=1), lambda: running(restarts=1)),
+    "slurm.time-limit": (
+        lambda: dataclasses.replace(running(time_left=300.0), checkpoints=SAVED),
+        lambda: running(time_left=3000.0),
+    ),
+    "slurm.node-failure": (
+        lambda: running(nodes=[JobNode("gpu-7", "DOWN", "Not responding", "train")]),
+        lambda: running(nodes=[JobNode("gpu-7", "MIXED")]),
+    ),
+    "slurm.out-of-memory": (lambda: over("OUT_OF_MEMORY"), lambda: over("FAILED")),
+    "slurm.ended": (lambda: over("TIMEOUT"), lambda: over("CANCELLED")),
+    "slurm.grace": (
+        lambda: running(grace_since=NOW - 60, grace_seconds=3600.0, nodes=[JobNode("gpu-1", "ALLOCATED")]),
+        running,
+    ),
+    "slurm.finished-holding": (lambda: finished(900), lambda: finished(60)),
+    "slurm.silent": (lambda: running(as_of=NOW - 1200, problem="Unable to contact slurm controller"), running),
+}
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_speaks_and_is_silent(rule: str) -> None:
+    check(CASES, rule)
+
+
+@pytest.mark.parametrize(
+    ("known", "phase", "health"),
+    [
+        (queued(), "queued", HEALTHY),
+        (queued(submitted=NOW - 7200), "queued", DEGRADED),
+        (queued(restarts=1), "requeued", DEGRADED),
+        (queued(flags=["PREEMPTED"]), "preempted", DEGRADED),
+        (over("PREEMPTED"), "preempted", DEGRADED),
+        (over("FAILED"), "failed", DOWN),
+        (over("CANCELLED"), "stopped", DOWN),
+        (running(), "running", HEALTHY),
+        (running(grace_since=NOW - 60), "failing", DOWN),
+        (finished(60), "finished", HEALTHY),
+        (facts(pipeline=pipeline(train=0, evaluation=12)), "evaluating", HEALTHY),
+    ],
+)
+def test_phases_and_their_health(known: Facts, phase: str, health: str) -> None:
+    verdict = judged(known)
+    assert (verdict.phase, verdict.health) == (phase, health)
+
+
+def test_a_silent_controller_leaves_the_last_word_with_its_age() -> None:
+    verdict = judged(running(as_of=NOW - 1200))
+    assert verdict.health == HEALTHY  # the counters advance: the run is as it was
+    assert "RUNNING, 20m 0s ago" in verdict.findings[0].message
+    assert judged(dataclasses.replace(stands_since(900), processes=[], jobs=[job(as_of=NOW - 1200)])).health == UNKNOWN
+
+
+def test_a_job_that_lives_while_nothing_advances_is_down() -> None:
+    verdict = judged(dataclasses.replace(stands_since(900), processes=[], jobs=[job()]))
+    assert (verdict.health, verdict.findings[0].rule) == (DOWN, "progress.stalled")
+
+
+def test_what_waiting_does_not_mend_is_told_at_once() -> None:
+    held = dataclasses.replace(queued().jobs[0], reason="JobHeldUser", submitted=NOW - 5)
+    finding = said(dataclasses.replace(queued(), jobs=[held]), "slurm.pending")
+    assert finding is not None
+    assert "will not start" in (finding.action or "")
+
+
+@pytest.mark.parametrize(
+    ("left", "complete", "interval", "words"),
+    [
+        (120.0, [20], 10, "about 12 more steps fit in; a checkpoint is due at step 40, before it"),
+        (
+            45.0,
+            [20],
+            10,
+            "none is due before it (the newest complete checkpoint is step 20): about 14 steps will be lost",
+        ),
+        (45.0, [], None, "no checkpoint is complete yet"),
+    ],
+)
+def test_the_time_limit_tells_what_is_saved(left: float, complete: list[int], interval: int | None, words: str) -> None:
+    known = running(time_left=left + 5)  # SLURM said so 5 s ago
+    known = dataclasses.replace(
+        known,
+        checkpoints=Checkpoints(complete=complete),
+        run=dataclasses.replace(known.run, checkpoint_interval=interval),
+    )
+    finding = said(known, "slurm.time-limit")
+    assert finding is not None
+    assert words in finding.message
+
+
+def test_a_run_that_will_be_done_in_time_fears_no_limit() -> None:
+    known = running(time_left=1200.0)  # 120 steps of 10 s, and 70 are to come
+    assert said(known, "slurm.time-limit") is None
+
+
+def test_commands_are_handed_over() -> None:
+    for rule in ("slurm.grace", "slurm.finished-holding"):
+        finding = said(CASES[rule][0](), rule)
+        assert finding is not None
+        assert "scancel 4711" in (finding.action or "")
+
+
+def test_in_grace_a_checkpoint_that_is_being_written_is_waited_for() -> None:
+    known = dataclasses.replace(CASES["slurm.grace"][0](), checkpoint_states=[checkpoint(30, "writing", 1)])
+    finding = said(known, "slurm.grace")
+    assert finding is not None
+    assert "wait for it" in (finding.action or "")
+
+
+def test_memory_of_the_host_is_told_from_that_of_a_device() -> None:
+    lines = [incident("slurm.oom", "launcher")]
+    assert said(dataclasses.replace(over("FAILED"), incidents=lines), "slurm.out-of-memory") is not None
+    device = [incident("cuda.oom", "trainer")]
+    assert said(dataclasses.replace(over("FAILED"), incidents=device), "slurm.out-of-memory") is None
+
+
+def test_success_without_a_finish_line_is_suspicious() -> None:
+    verdict = judged(over("COMPLETED"))
+    assert (verdict.health, verdict.findings[0].rule) == (DOWN, "slurm.ended")
+    assert "never wrote its finish line" in verdict.findings[0].message
