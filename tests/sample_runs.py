@@ -6,6 +6,7 @@ import os
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -180,7 +181,7 @@ class SampleRun:
             f"{prefix}/all/has_error/mean": error_rate,
             f"{prefix}/effective/agent/metrics/exact/mean": 0.25,
             "time/step": self.seconds,
-            "time/wait_for_policy": 0.1,
+            "time/wait_for_policy": 0.05 * self.seconds,
         }
         if error_rate:
             orchestrator[f"{prefix}/all/agent/error/TaskError"] = round(error_rate * 100)
@@ -194,7 +195,7 @@ class SampleRun:
             self.log(
                 "trainer", (at, "WARNING", f"Dropping {len(dropped)} non-finite value(s) from metrics.jsonl: {names}")
             )
-        self.metrics_row("trainer", step, at, {"time/step": self.seconds, "time/wait_for_batch": 0.5})
+        self.metrics_row("trainer", step, at, {"time/step": self.seconds, "time/wait_for_batch": 0.25 * self.seconds})
         self.log("orchestrator", (at - 1, "SUCCESS", f"Step {step} |    2.0s | Reward 0.5000"))
         self.log("trainer", (at, "SUCCESS", f"Step {step} |    2.0s | Loss 0.0010 | Entropy 1.5000"))
         self.episode(step * 16, at - 1)
@@ -221,9 +222,9 @@ class SampleRun:
         self.write_status(phase=status.FINISHED, exit_code=0, ended=at + 1, updated=at + 1, step=self.max_steps)
 
 
-def running(output_dir: Path, steps: int = 12) -> tuple[SampleRun, float]:
-    """A healthy run after ``steps`` steps, and the moment just after the last one."""
-    run = SampleRun(output_dir)
+def running(output_dir: Path, steps: int = 12, **shape: Any) -> tuple[SampleRun, float]:
+    """A healthy run after ``steps`` steps, and the moment just after the last one. ``shape``: fields of the run."""
+    run = SampleRun(output_dir, **shape)
     run.start_up()
     last = T0
     for step in range(1, steps + 1):

@@ -22,7 +22,7 @@ _CALM = ("INFO", "SUCCESS", "DEBUG", "TRACE")
 _SLURM = ("slurm", "srun", "sbatch", "scancel")
 _MAX_LINES = 4000
 """Lines compared of one log: the first and last of them will do."""
-_CRASH_HEADER = "prl.fatal"
+_CRASH_HEADERS = ("prl.fatal", "vllm.engine_fatal")
 _SAME_TIME = 5.0
 _MAX_FACTS = 60
 _MAX_NAMED = 16
@@ -80,8 +80,8 @@ def _suspicious(entry: LogEntry) -> Iterator[tuple[LogEntry, str]]:
 
 def _is_header(incident: "Found", all_found: "list[Found]") -> bool:
     """Whether it only announces a crash that another incident names, in the same log and at the same time."""
-    return incident.id == _CRASH_HEADER and any(
-        other.id != incident.id
+    return incident.id in _CRASH_HEADERS and any(
+        other.id not in _CRASH_HEADERS
         and other.is_failure
         and other.signature.role == "primary"
         and other.file == incident.file

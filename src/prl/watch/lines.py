@@ -33,11 +33,15 @@ LEAST = 16 * 1024
 HEAD = 24 * 1024
 """Bytes read of the beginning of a log that is longer than what is read of its end."""
 
+_OFFERS = "offers"
+"""Older orchestrators say when they are ready for new weights and then wait in silence: it counts as the last line."""
+
 _KINDS = (
     ("trainer_done", "trainer", re.compile(r"(?:RL|SFT) trainer finished!?")),
     ("orchestrator_done", "orchestrator", re.compile(r"Orchestrator finished\.?")),
     ("forced_exit", "orchestrator", re.compile(r"Orchestrator shutdown did not complete within .*")),
     ("drain", "orchestrator", re.compile(r".+ — draining pipeline.*")),
+    (_OFFERS, "orchestrator", re.compile(r"Created NCCL_READY marker.*")),
     ("hold", "orchestrator", re.compile(r"Holding batch \d+ until .*|Orchestrator paused: waiting for .*")),
     ("gate_closed", "orchestrator", re.compile(r"Pausing dispatcher .*")),
     ("gate_open", "orchestrator", re.compile(r"Resuming dispatcher.*")),
@@ -45,7 +49,7 @@ _KINDS = (
     ("startup_ready", "orchestrator", re.compile(r"(?:Inference pool|Train environment\S*|Trainer) ready.*")),
     ("orchestrator_loop", "orchestrator", re.compile(r"Starting orchestrator loop .*")),
     ("trainer_loop", "trainer", re.compile(r"Starting training loop .*")),
-    ("trainer_wait", "trainer", re.compile(r"Still waiting for .*")),
+    ("trainer_wait", "trainer", re.compile(r"Still waiting for .*|Looking for batches.*")),
     ("resume", "trainer", re.compile(r"Resuming (?:training )?from (?:checkpoint )?step \d+.*")),
     ("orchestrator_step", "orchestrator", re.compile(r"Step \d+ \| .*")),
     ("eval_start", "orchestrator", re.compile(r"Starting evals in .*")),
@@ -152,6 +156,9 @@ class _LogLines:
                 problem=read.problem,
             )
         )
+        offers = self.marks.get(_OFFERS)
+        if offers is not None and offers.offset != read.entries[-1].offset:
+            del self.marks[_OFFERS]
         self.lines.marks += self.marks.values()
         kept = list(self.errors.values())
         self.lines.errors += kept if len(kept) <= _KEPT_ERRORS else kept[:2] + kept[2 - _KEPT_ERRORS :]
