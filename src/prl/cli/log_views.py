@@ -14,6 +14,8 @@ from prl.text.terminal import for_terminal
 from prl.watch.outward import safe
 
 _MAX_LINE = 2000
+_NO_YEAR = 250_000_000_000
+"""Unix seconds beyond which a calendar has no year of four digits."""
 _COLOURS = {
     "TRACE": "blue",
     "DEBUG": "blue",
@@ -47,7 +49,7 @@ def entry_row(entry: LogEntry) -> dict[str, Any]:
 
 def stamp(moment: float | None, *, exact: bool) -> str:
     """``11-29 14:30:05``, with a ``~`` where the date was inferred."""
-    if moment is None:
+    if moment is None or not 0 <= moment < _NO_YEAR:
         return "?" * 14
     return f"{dt.datetime.fromtimestamp(moment).astimezone():%m-%d %H:%M:%S}{' ' if exact else '~'}"
 

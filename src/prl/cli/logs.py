@@ -1,21 +1,20 @@
 """``prl logs``: the lines of all components merged by time, followed, searched, or parsed; known failures."""
 
-import datetime as dt
 import json
 import math
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from prl.cli.answers import MAX_ROWS, SCHEMA_VERSION, locate_run, print_json, print_text
 from prl.cli.log_views import entry_row, entry_text, incident_row, incident_text, stamp
+from prl.cli.parameters import Moment
 from prl.rundir.logs.catalogue import load_catalogue
 from prl.rundir.logs.console import LEVELS
 from prl.rundir.logs.cursors import CursorError
@@ -27,19 +26,6 @@ from prl.rundir.search import Query
 from prl.watch.outward import safe, safe_tree
 
 _POLL_SECONDS = 0.25
-_COLOURS = {
-    "WARNING": "yellow",
-    "ERROR": "red",
-    "CRITICAL": "red",
-    "SUCCESS": "green",
-    "DEBUG": "blue",
-    "TRACE": "blue",
-}
-_MAX_LINE = 2000
-_AGO = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd])")
-_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?")
-
 Progress = Callable[[int, int], None]
 
 
@@ -59,8 +45,8 @@ class _Request:
 @click.option("--rank", "ranks", type=click.IntRange(0), multiple=True, help="Only this rank (repeatable).")
 @click.option("--grep", metavar="TEXT", help="Only entries in which this text stands, in either case.")
 @click.option("--regex", is_flag=True, help="TEXT is a regular expression.")
-@click.option("--since", metavar="TIME", help="From then on: 10m (ago), 14:30, or an ISO date and time.")
-@click.option("--until", metavar="TIME", help="Up to then.")
+@click.option("--since", type=Moment(local=True), help="From then on: 10m (ago), 14:30, or an ISO date and time.")
+@click.option("--until", type=Moment(local=True), help="Up to then.")
 @click.option("--attempt", type=click.IntRange(1), help="The logs of this attempt (default: the newest).")
 @click.option("--limit", "--last", type=click.IntRange(1), default=MAX_ROWS, show_default=True, help="So many entries.")
 @click.option("--cursor", help="Go on to older entries from the cursor 'older' of an answer.")
@@ -77,8 +63,8 @@ def logs(
     ranks: tuple[int, ...],
     grep: str | None,
     regex: bool,
-    since: str | None,
-    until: str | None,
+    since: float | None,
+    until: float | None,
     attempt: int | None,
     limit: int,
     cursor: str | None,
@@ -87,28 +73,34 @@ def logs(
     signatures: bool,
     values: str | None,
     as_json: bool,
-) -> None:
+) -> int:
     """The log lines of all components of a run, merged by time: the newest, or those asked for."""
     root = locate_run(run)
     if cursor and after:
         raise click.UsageError("give --cursor or --after, not both")
     if follow and (signatures or values or cursor or after or until):
         raise click.UsageError("--follow goes with none of --signatures, --values, --cursor, --after and --until")
-    wanted = LogFilter(components, level, ranks, _moment(since), _moment(until), _query(grep, regex))
+    wanted = LogFilter(components, level, ranks, since, until, _query(grep, regex))
     if follow:
         _follow(root, attempt, wanted, limit, as_json=as_json)
-        return
     found = RunLogs(root, attempt)
     if signatures:
         with _progress("scanning") as progress:
             incidents = find_incidents(found, components=components, progress=progress)
         _show_incidents(found, incidents, limit, as_json=as_json)
-        return
+        return 0
     request = _Request(found, wanted, limit, cursor, after)
     if values is None:
-        _show_entries(found, _collect(request), as_json=as_json)
+        page = _collect(request)
+        _show_entries(found, page, as_json=as_json)
     else:
-        _show_values(request, values, as_json=as_json)
+        page = _show_values(request, values, as_json=as_json)
+    return 0 if _could_read(page) else 1
+
+
+def _could_read(page: LogPage) -> bool:
+    """Whether logs were read, or there are none: of several, what could not be read is told in ``trouble``."""
+    return bool(page.files) or not page.trouble
 
 
 def _query(text: str | None, regex: bool) -> Query | None:
@@ -118,25 +110,6 @@ def _query(text: str | None, regex: bool) -> Query | None:
         return Query(text, regex)
     except ValueError as error:
         raise click.UsageError(f"--grep {safe(text)}: {error}") from None
-
-
-def _moment(text: str | None) -> float | None:
-    """Unix seconds of a time as a person gives it: so long ago, the last time the clock showed it, or ISO."""
-    if text is None:
-        return None
-    ago, clock = _AGO.fullmatch(text), _CLOCK.fullmatch(text)
-    now = dt.datetime.now().astimezone()
-    if ago:
-        return now.timestamp() - float(ago[1]) * _SECONDS[ago[2]]
-    try:
-        if clock:
-            time_of_day = now.replace(
-                hour=int(clock[1]), minute=int(clock[2]), second=int(clock[3] or 0), microsecond=0
-            )
-            return (time_of_day if time_of_day <= now else time_of_day - dt.timedelta(days=1)).timestamp()
-        return dt.datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError):
-        raise click.UsageError(f"{safe(text)!r} is no time: 10m, 14:30, 2026-11-29T14:30") from None
 
 
 def _collect(request: _Request) -> LogPage:
@@ -212,7 +185,7 @@ def _print_page(found: RunLogs, page: LogPage, rows: list[dict[str, Any]], more:
     answer = {
         "schema_version": SCHEMA_VERSION,
         "as_of": time.time(),
-        "ok": not page.trouble,
+        "ok": _could_read(page),
         "run_dir": str(found.root),
         "attempt": found.attempt,
         "attempts": list(found.attempts),
@@ -228,7 +201,7 @@ def _print_page(found: RunLogs, page: LogPage, rows: list[dict[str, Any]], more:
     print_text(json.dumps(answer, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def _show_values(request: _Request, pattern_id: str, *, as_json: bool) -> None:
+def _show_values(request: _Request, pattern_id: str, *, as_json: bool) -> LogPage:
     """Print the values of the lines of one pattern."""
     patterns = load_catalogue().patterns
     if pattern_id not in patterns:
@@ -258,10 +231,11 @@ def _show_values(request: _Request, pattern_id: str, *, as_json: bool) -> None:
             {name for _, parsed in found for name, value in parsed.values.items() if _is_nonfinite(value)}
         )
         _print_page(request.logs, page, rows, {"pattern": pattern_id, "nonfinite": nonfinite})
-        return
+        return page
     for entry, parsed in found:
         values = "  ".join(f"{name}={value}" for name, value in parsed.values.items())
         print_text(safe(f"{stamp(entry.time, exact=entry.exact)} {entry.component}  {values}") + "\n")
+    return page
 
 
 def _is_nonfinite(value: object) -> bool:
@@ -276,7 +250,7 @@ def _show_incidents(found: RunLogs, incidents: Incidents, limit: int, *, as_json
             {
                 "schema_version": SCHEMA_VERSION,
                 "as_of": time.time(),
-                "ok": not failures,
+                "ok": True,
                 "run_dir": str(found.root),
                 "attempt": found.attempt,
                 "trouble": list(incidents.trouble),
@@ -294,7 +268,7 @@ def _show_incidents(found: RunLogs, incidents: Incidents, limit: int, *, as_json
     print_text("".join(incident_text(one) for one in shown) or "No known failure in the logs.\n")
 
 
-def _follow(root: Path, attempt: int | None, wanted: LogFilter, limit: int, *, as_json: bool) -> None:
+def _follow(root: Path, attempt: int | None, wanted: LogFilter, limit: int, *, as_json: bool) -> NoReturn:
     """Print the newest entries, then what is added, until interrupted."""
     follower = LogFollower(root, attempt, wanted=wanted)
     request = _Request(RunLogs(root, follower.attempt), wanted, limit, None, None)

@@ -2,13 +2,15 @@
 
 import re
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from datetime import time as clock_time
 from typing import Any
 
 import click
 
 from prl.rundir.layout import numbered
 
+_CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d)?")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -29,22 +31,37 @@ class Steps(click.ParamType[Any]):
 
 
 class Moment(click.ParamType[float]):
-    """A time: so long ago (``10m``), Unix seconds, or a date with or without a time of day (UTC unless it says so)."""
+    """A time: so long ago (``10m``), when a clock last showed it (``14:30``), a date with or without a time of day, or
+    Unix seconds. In UTC unless it says otherwise; ``local``: in this host's zone, as the clocks in logs are."""
 
     name = "TIME"
 
+    def __init__(self, *, local: bool = False) -> None:
+        self.local = local
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        text = str(value)
         try:
-            return float(value)
+            return float(text)
         except ValueError:
             pass
-        if re.fullmatch(r"(\d+[smhd])+", str(value)):
-            return time.time() - Interval().convert(value, param, ctx)
+        if re.fullmatch(r"(\d+(?:\.\d+)?[smhd]\s*)+", text):
+            return time.time() - Interval().convert(text, param, ctx)
         try:
-            moment = datetime.fromisoformat(str(value))
-        except ValueError:
-            self.fail(f"{value!r} is no time: 10m (ago), Unix seconds, or 2026-11-29T17:00", param, ctx)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+            return self._of_clock(text) or self._of_date(text)
+        except (ValueError, OverflowError):
+            self.fail(f"{text!r} is no time: 10m (ago), 14:30, 2026-11-29T17:00 or Unix seconds", param, ctx)
+
+    def _of_clock(self, text: str) -> float | None:
+        if not _CLOCK.fullmatch(text):
+            return None
+        now = datetime.now().astimezone() if self.local else datetime.now(UTC)
+        moment = datetime.combine(now.date(), clock_time.fromisoformat(text.zfill(5)), tzinfo=now.tzinfo)
+        return (moment if moment <= now else moment - timedelta(days=1)).timestamp()
+
+    def _of_date(self, text: str) -> float:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo or self.local else moment.replace(tzinfo=UTC)).timestamp()
 
 
 class Interval(click.ParamType[float]):
