@@ -638,6 +638,34 @@ def test_updates_without_a_good_index(tmp_path: Path, loss: str) -> None:
     assert opened(traces).column("ship_step").tolist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize("damage", ["zeros", "no rows", "joined"])
+@pytest.mark.parametrize("budget", [None, 1])
+def test_updates_whose_rows_were_lost_between_others(tmp_path: Path, damage: str, budget: int | None) -> None:
+    """What an index has lost in its middle is in the stream: no update is lost with its row."""
+    traces = traces_of(tmp_path)
+    write(traces, range(9))
+    told = [(f"t-e{n}", {"effective": True, "ship": {"step": n + 1}, "advantage": float(n)}) for n in range(9)]
+    ship(traces, *told)
+    index = traces / "annotations" / "orch.index.jsonl"
+    rows = index.read_bytes().splitlines(keepends=True)
+    if damage == "zeros":
+        start, end = len(rows[0]) + 20, len(b"".join(rows[:5])) + 30
+        data = index.read_bytes()
+        index.write_bytes(data[:start] + bytes(end - start) + data[end:])
+    elif damage == "no rows":
+        index.write_bytes(b"".join([*rows[:2], *[b"{}\n"] * 2, *rows[4:6], b'{"trace_id":"t-e6"}\n', *rows[7:]]))
+    else:
+        index.write_bytes(b"".join([*rows[:3], rows[3][:-1], rows[4][:-9], *rows[5:]]))
+    table = EpisodeTable(traces)
+    for _ in range(60):
+        table.refresh(budget)
+        if table.at_end:
+            break
+    assert table.column("ship_step").tolist() == list(range(1, 10))
+    assert table.column("advantage").tolist() == list(range(9))
+    assert table.damage["annotations"].lines > 0
+
+
 def test_replaced_index_begins_anew(tmp_path: Path) -> None:
     traces = traces_of(tmp_path)
     write(traces, range(4))
@@ -739,6 +767,21 @@ def test_rows_written_twice_count_once(tmp_path: Path) -> None:
     table = opened(traces)
     assert ids(everything(table)) == ["e0", "e1", "e2", "e3"] and table.repeated == 2
     assert table.values()["metrics/guesses"].tolist() == [2.0] * 4
+
+
+@pytest.mark.parametrize("stray", [{}, {"id": "x"}, {"line": 3, "offset": 0}, "another run's"])
+@pytest.mark.parametrize("at", [0, 2, 6])
+def test_rows_of_something_else_amid_the_index_are_no_episodes(tmp_path: Path, stray: Any, at: int) -> None:
+    traces = traces_of(tmp_path)
+    write(traces, range(6))
+    expected = everything(opened(traces, cached=False))
+    rows = (traces / INDEX).read_bytes().splitlines(keepends=True)
+    if isinstance(stray, str):
+        stray = {**json.loads(rows[0]), "id": "x", "line": 9, "offset": 7}
+    (traces / INDEX).write_bytes(b"".join([*rows[:at], *[jsonl.encode(stray)] * 2, *rows[at:]]))
+    table = opened(traces)
+    assert everything(table) == expected
+    assert table.damage[INDEX].lines == 2 or table.remarks
 
 
 def test_one_id_of_two_records_is_two_episodes(tmp_path: Path) -> None:

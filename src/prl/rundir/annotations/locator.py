@@ -361,6 +361,7 @@ def _place(row: dict[str, Any]) -> Place | None:
 
 
 def _has_strangers(data: bytes) -> bool:
-    """Whether a block of whole lines holds something other than objects, one a line."""
+    """Whether a block of whole lines holds something other than objects with a trace's id, one a line."""
     between = data.count(b"}\n{") if data.startswith(b"{") and data.endswith(b"}\n") else -1
-    return between != data.count(b"\n") - 1
+    lines = data.count(b"\n")
+    return between != lines - 1 or b"\0" in data or data.count(b'"trace_id"') < lines

@@ -31,6 +31,8 @@ SAMPLES = 4
 _BATCH_BYTES = 16 * 1024 * 1024
 _BATCH_ROWS = 2_000
 _LINE_BLOCK = 4096
+_MAX_CHECKS = 64
+"""Rows of one block of the index that are compared with their records because they do not follow on each other."""
 
 
 class TableReader:
@@ -211,16 +213,38 @@ class TableReader:
 
     def _decoded(self, block: Block) -> tuple[list[dict[str, Any]], list[int]]:
         """The rows of a block of the index, and where each lies."""
-        rows, at = [], []
+        rows: list[dict[str, Any]] = []
+        at: list[int] = []
         limit, before = self._doubtful
+        last = self._newest if len(self.store) else Newest(UNKNOWN, 0)
+        checks = 0
+        placed = bool(self.stream.numbers())
         for offset, line in block.lines():
             row = self._damage.decode(offset, line)
-            if row is not None and not (
-                offset < before and make_place(row.get("chunk", 0), row.get("offset")) >= limit
-            ):
-                rows.append(row)
-                at.append(offset)
+            if row is None:
+                continue
+            place, number = make_place(row.get("chunk", 0), row.get("offset")), row.get("line")
+            if offset < before and place >= limit:
+                continue
+            in_order = place > last.place and number in (None, last.line + 1)
+            checks += not in_order
+            if not (in_order or self._is_row(row, place, placed, look=checks <= _MAX_CHECKS)):
+                self._damage.add(offset, line)
+                continue
+            last = Newest(place, number if type(number) is int else last.line + 1)
+            rows.append(row)
+            at.append(offset)
         return rows, at
+
+    def _is_row(self, row: dict[str, Any], place: int, placed: bool, *, look: bool) -> bool:
+        """Whether a row that does not follow on the one before it is an episode's of this stream.
+
+        ``placed``: there is a stream, so that a row without a place is none. ``look``: see what lies at its place.
+        """
+        name = row.get("id")
+        if place < 0 or not isinstance(name, str):
+            return isinstance(name, str) and not placed
+        return not look or self.stream.holds(place, name) is not False
 
     def _check(self, read: Read) -> bool:
         """Compare rows with their records. Begins anew where they are not those; whether the index is read then."""

@@ -2,7 +2,8 @@
 
 An episode's step is the smallest ``ship.step`` over its traces' updates that call it effective; an episode is effective
 when any such update says so, not effective when updates only deny it, and else unknown. Its advantage is the mean over
-its traces, of each what the last update says. What an index lacks (its end or
+its traces, of each what the last update says. Where lines of an index are no rows, the updates between the rows around
+them are read from their stream. What an index lacks (its end or
 all of it) is read from the updates themselves: taking in an update twice changes nothing. Runs from before there were
 updates name their effective records in files of their own.
 """
@@ -19,9 +20,10 @@ from prl.rundir.annotations.reader import producers
 from prl.rundir.annotations.writer import ANNOTATIONS
 from prl.rundir.cache import mark_from_json, mark_to_json
 from prl.rundir.episodes.columns import UNKNOWN, Array, text_key
+from prl.rundir.episodes.gaps import Gap, bounded
 from prl.rundir.episodes.store import EpisodeColumns
 from prl.rundir.episodes.stream import FileStream, Stream, make_place, rollout_files, run_root
-from prl.rundir.following import Follower
+from prl.rundir.following import Block, Follower
 from prl.rundir.untyped import get, is_number, objects
 
 _NOTHING = b'"info":{}}'
@@ -47,6 +49,8 @@ class Shipping:
         self._followers = {name: Follower(self._path(name), mark_from_json(mark)) for name, mark in marks.items()}
         self._places: dict[str, int] = dict(state.get("places", {}))
         """By producer: the place in its stream up to which its updates are known, by rows or by themselves."""
+        self._gaps = {name: [Gap(*gap) for gap in gaps] for name, gaps in state.get("gaps", {}).items()}
+        """By producer: parts of its stream of which rows were lost."""
         self._sizes: dict[str, int] = {}
         """By producer: bytes of its stream when it was last seen to be known to its end."""
         self._files: dict[str, int] = dict(state.get("files", {}))
@@ -63,7 +67,7 @@ class Shipping:
     def state(self) -> dict[str, Any]:
         """What else a cache keeps."""
         marks = {name: mark_to_json(mark) for name, follower in self._followers.items() if (mark := follower.mark)}
-        return {"marks": marks, "places": self._places, "files": self._files}
+        return {"marks": marks, "places": self._places, "gaps": self._gaps, "files": self._files}
 
     @property
     def waiting(self) -> int:
@@ -86,6 +90,7 @@ class Shipping:
         store.forget_shipping()
         self._followers.clear()
         self._places.clear()
+        self._gaps.clear()
         self._sizes.clear()
         self._files.clear()
         self._waiting = _Updates()
@@ -102,6 +107,7 @@ class Shipping:
                 yield from self._index_rows(name, follower, read)
                 at_end = follower.at_end
             if at_end:
+                yield from self._lost(name, read)
                 yield from self._records(name, read)
         yield from self._effective_files(read)
 
@@ -109,12 +115,7 @@ class Shipping:
         while True:
             block = follower.poll()
             if block is not None:
-                updates = _Updates()
-                for offset, line in block.lines():
-                    if not line.endswith(_NOTHING):
-                        updates.add(self.damage.decode(offset, line))
-                self._note_place(name, line)
-                yield updates
+                yield self._rows(name, block) or self._doubtful_rows(name, block)
             more = read(len(block.data) if block else 0)
             if follower.at_end:
                 return
@@ -122,10 +123,64 @@ class Shipping:
                 self.at_end = False
                 return
 
+    def _rows(self, name: str, block: Block) -> "_Updates | None":
+        """The rows of a block; None where its lines are not all rows."""
+        if b"\0" in block.data or block.data.count(b'"trace_id"') != block.data.count(b"\n"):
+            return None
+        updates = _Updates()
+        for offset, line in block.lines():
+            if not line.endswith(_NOTHING):
+                row = jsonl.Damage().decode(offset, line)
+                if row is None or _place(row) < 0:
+                    return None
+                updates.add(row)
+        self._note_place(name, line)
+        return updates
+
+    def _doubtful_rows(self, name: str, block: Block) -> "_Updates":
+        """The rows of a block, each looked at. Between which others some were lost is noted."""
+        updates = _Updates()
+        start, last, lost = self._places.get(name, 0), b"", False
+        for offset, line in block.lines():
+            row = self.damage.decode(offset, line)
+            place = _place(row) if row is not None else UNKNOWN
+            if row is None or place < 0:
+                if row is not None:
+                    self.damage.add(offset, line)
+                lost = True
+                continue
+            if lost and start < place:
+                self._gaps[name] = bounded([*self._gaps.get(name, ()), Gap(start, place, 0)])
+            start, last, lost = place, line, False
+            updates.add(row)
+        if last:
+            self._note_place(name, last)
+        return updates
+
+    def _lost(self, name: str, read: Callable[[int], bool]) -> Iterator["_Updates"]:
+        """Updates whose rows were lost between others."""
+        while gaps := self._gaps.pop(name, None):
+            (start, end, _), *rest = gaps
+            updates = _Updates()
+            more = True
+            for record in self._stream(name).records(start, self.damage):
+                if record.place >= end or not more:
+                    break
+                updates.add(self.damage.decode(record.place, record.line))
+                start, more = record.end, read(len(record.line))
+            if not more:
+                rest = [Gap(start, end, 0), *rest]
+            if rest:
+                self._gaps[name] = rest
+            yield updates
+            if not more:
+                self.at_end = False
+                return
+
     def _note_place(self, name: str, line: bytes) -> None:
         """Remember where the record of a producer's newest row lies; the beginning when it is not there."""
         row = jsonl.Damage().decode(0, line) or {}
-        place, trace_id = make_place(row.get("chunk", 0), row.get("offset")), row.get("trace_id")
+        place, trace_id = _place(row), row.get("trace_id")
         if place >= 0 and isinstance(trace_id, str):
             self._places[name] = place if self._stream(name).holds(place, trace_id) is not False else 0
 
@@ -238,6 +293,11 @@ class _Updates:
             np.array(self._effective, np.int8),
             np.array(self._advantages, np.float64),
         )
+
+
+def _place(row: dict[str, Any]) -> int:
+    """The place that an index row names, :data:`UNKNOWN` where it is no row."""
+    return make_place(row.get("chunk", 0), row.get("offset")) if isinstance(row.get("trace_id"), str) else UNKNOWN
 
 
 def _identities(record: dict[str, Any]) -> list[Any]:
