@@ -56,7 +56,7 @@ class Moment(click.ParamType[float]):
         if not _CLOCK.fullmatch(text):
             return None
         now = datetime.now().astimezone() if self.local else datetime.now(UTC)
-        moment = datetime.combine(now.date(), clock_time.fromisoformat(text.zfill(5)), tzinfo=now.tzinfo)
+        moment = datetime.combine(now.date(), clock_time.fromisoformat(f"{text:0>{3 * text.count(':') + 2}}"), tzinfo=now.tzinfo)
         return (moment if moment <= now else moment - timedelta(days=1)).timestamp()
 
     def _of_date(self, text: str) -> float:
