@@ -168,3 +168,20 @@ def test_values_that_are_not_finite(run: Path) -> None:
 def test_wrong_calls_say_what_there_is(run: Path, args: tuple[object, ...], message: str) -> None:
     error = call(run, *args).exception
     assert message in str(getattr(error, "message", error))
+
+
+@pytest.mark.parametrize("loss", ["damaged", "gone"])
+def test_a_record_that_cannot_be_read_is_told_and_no_wrong_call(run: Path, loss: str) -> None:
+    chunk = run / "monitors" / "file" / "traces" / "stream" / "00000.jsonl"
+    if loss == "gone":
+        chunk.unlink()
+    else:
+        lines = chunk.read_bytes().splitlines(keepends=True)
+        chunk.write_bytes(lines[0][:20] + b"\0" * (len(lines[0]) - 21) + b"\n" + b"".join(lines[1:]))
+    result = call(run, "abcd1234")
+    assert (result.exception, result.return_value) == (None, 1)
+    assert "the record at offset 0" in result.stderr
+    result = call(run, "abcd1234", "--json")
+    found = json.loads(result.stdout)
+    assert (result.return_value, found["ok"], found["rows"]) == (1, False, [])
+    assert "the record at offset 0" in found["error"]

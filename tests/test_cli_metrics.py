@@ -186,7 +186,7 @@ def test_a_run_without_metrics(tmp_path: Path) -> None:
     assert (found["ok"], found["rows"], found["rows_read"]) == (True, [], 0)
     run.layout.metrics.mkdir(parents=True)
     found = answer(run.root)
-    assert (found["ok"], found["trouble"] is not None, found["rows"]) == (False, True, [])
+    assert (found["ok"], found["trouble"] is not None, found["rows"]) == (True, True, [])
     assert "cannot be read" in text(run.root)
 
 
@@ -219,3 +219,44 @@ def test_names_cannot_move_the_cursor(run: SampleRun) -> None:
         assert not set("\x1b\x07\0") & set(text(run.root, *args))
     assert "1 unreadable lines" in text(run.root)
     assert "values that are no numbers: bad (1)" in text(run.root)
+
+
+def test_what_is_no_file_is_no_metrics_yet_and_no_error(run: SampleRun) -> None:
+    run.layout.metrics.unlink()
+    for make in (run.layout.metrics.mkdir, lambda: os.mkfifo(run.layout.metrics)):
+        make()
+        assert call(run.root).return_value == 0
+        assert "no metrics yet" in text(run.root)
+        assert (answer(run.root)["ok"], answer(run.root)["trouble"] is None) == (True, False)
+        run.layout.metrics.rmdir() if run.layout.metrics.is_dir() else run.layout.metrics.unlink()
+
+
+def test_a_file_that_cannot_be_read_is_an_error(run: SampleRun, tmp_path: Path) -> None:
+    run.layout.metrics.rename(tmp_path / "elsewhere")
+    run.layout.metrics.symlink_to(tmp_path / "elsewhere")
+    result = call(run.root, "--json")
+    assert (result.return_value, json.loads(result.stdout)["ok"]) == (1, False)
+
+
+def test_csv_has_all_values_and_json_says_what_it_leaves_out(run: SampleRun) -> None:
+    for n in range(30):
+        append(run, f'{{"step": null, "time": {T0 + n}, "timed": {n}, "producer": "orch"}}\n')
+    assert len(text(run.root, "timed", "--csv").splitlines()) == 31
+    found = answer(run.root, "timed")
+    assert (len(found["rows"]), found["truncated"]) == (20, True)
+    assert "and 10 more values" in text(run.root, "timed")
+    assert not answer(run.root, "timed", "--last", 20)["truncated"], "no more were asked for"
+
+
+def test_rows_since_a_time(run: SampleRun) -> None:
+    append(run, f'{{"step": 13, "time": {T0 + 9e6}, "late": 1, "producer": "orch"}}\n')
+    found = answer(run.root, "--since", T0 + 9e6 - 1)
+    assert [row["values"] for row in found["rows"]] == [{"late": 1.0}]
+    assert answer(run.root, "--since", "2100-01-01")["rows"] == []
+    assert answer(run.root, "--since", found["cursor"])["rows"] == []
+
+
+def test_a_key_is_found_by_the_form_in_which_it_was_shown(run: SampleRun) -> None:
+    append(run, json.dumps({"step": 13, "ke\x1b[31my": 1, "producer": "orch"}) + "\n")
+    shown = next(row["key"] for row in answer(run.root)["rows"] if row["key"].startswith("key"))
+    assert [row["value"] for row in answer(run.root, shown)["rows"]] == [1]

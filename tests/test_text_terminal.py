@@ -27,6 +27,7 @@ def test_other_text_stays_as_it_is() -> None:
 
 def test_control_and_direction_characters_go() -> None:
     assert for_terminal("a\x00\x08b\rc\x7fd\x85e\u202ef\u2066g") == "abcdefg"
+    assert for_terminal("a\u200fb\u200ec\u061cd\u2069") == "abcd", "marks show nothing and turn what follows"
 
 
 def test_what_cannot_be_encoded_is_replaced() -> None:

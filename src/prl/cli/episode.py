@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from prl.cli.answers import MAX_ROWS, SCHEMA_VERSION, locate_run, print_text
+from prl.cli.answers import MAX_ROWS, SCHEMA_VERSION, locate_run, print_json, print_text
 from prl.rundir.episodes.detail import EpisodeDetail, Message, TraceDetail, open_episode
 from prl.rundir.episodes.streams import MASKED, NO_TOKENS, OVER, STABLE, STREAMS, UNDER, Tokens
 from prl.rundir.live.rows import message_text
@@ -19,7 +19,7 @@ from prl.rundir.tokens.text import TokenText, token_text
 from prl.text.human import format_duration
 from prl.text.secrets import mask_secrets
 from prl.text.terminal import for_terminal
-from prl.watch.outward import safe
+from prl.watch.outward import safe, safe_keys
 
 _STABLE_NAMES = {STABLE: "stable", OVER: "over", UNDER: "under", MASKED: "masked"}
 _TEXT_CHARACTERS = 4000
@@ -83,18 +83,22 @@ def episode(
     limit: int,
     directory: Path | None,
     as_json: bool,
-) -> None:
+) -> int:
     """One episode: who, what came of it, its messages; what was learned later is folded in.
 
     ID is an episode's id, a unique beginning of one, the id of a trace, or the number of its line in the stream.
+    Exit status: 0; 1 when its record is damaged or gone; 64 when there is no such episode.
     """
     if as_tokens and rendered:
         raise click.UsageError("--tokens and --rendered: one of them")
     root = locate_run(run)
     try:
         detail = open_episode(traces_path(root), episode_id)
-    except (LookupError, OSError) as error:
+    except LookupError as error:
         raise click.UsageError(safe(str(error))) from None
+    except OSError as error:
+        _show_failure(root, str(error), as_json=as_json)
+        return 1
     tokenizer = token_text(root, directory) if as_tokens or rendered else TokenText(None, None, None)
     trace = _trace(detail, trace_number)
     of_one_branch = branch is not None or as_tokens or rendered
@@ -109,6 +113,16 @@ def episode(
     else:
         text = "\n".join(_lines(view, run, as_tokens=as_tokens, rendered=rendered))
     print_text(text + "\n")
+    return 0
+
+
+def _show_failure(root: Path, problem: str, *, as_json: bool) -> None:
+    """Say that the episode is known and its record cannot be read."""
+    if as_json:
+        head = {"schema_version": SCHEMA_VERSION, "as_of": time.time(), "ok": False, "run_dir": str(root)}
+        print_json({**head, "error": problem, "counts": {}, "rows": [], "truncated": False})
+    else:
+        click.echo(safe(f"prl episode: {problem}"), err=True)
 
 
 def _trace(detail: EpisodeDetail, number: int) -> TraceDetail | None:
@@ -268,7 +282,8 @@ class _Outward:
             self.cut = self.cut or len(value) > _JSON_CHARACTERS
             return _plain(value, _JSON_CHARACTERS)
         if isinstance(value, dict):
-            return {safe(str(key)): self.tree(entry, most, f"{path}/{key}") for key, entry in value.items()}
+            keys = zip(safe_keys(value), value.items(), strict=True)
+            return {shown: self.tree(entry, most, f"{path}/{key}") for shown, (key, entry) in keys}
         if isinstance(value, list | tuple):
             self.cut = self.cut or (most is not None and len(value) > most)
             return [self.tree(entry, path=f"{path}/{place}") for place, entry in enumerate(value[:most])]

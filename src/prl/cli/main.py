@@ -1,6 +1,7 @@
 """``prl``: the watch side's command. Each subcommand is a module that is imported only when it is called."""
 
 import importlib
+import logging
 import os
 import sys
 
@@ -30,8 +31,20 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, attribute = COMMANDS[cmd_name]
-        command: click.Command = getattr(importlib.import_module(module), attribute)
+        try:
+            command: click.Command = getattr(importlib.import_module(module), attribute)
+        except Exception as error:  # one broken module is not to take the others' help away
+            return _broken(cmd_name, error)
         return command
+
+
+class HarmlessFormatter(logging.Formatter):
+    """What the library and others warn of, which names files: one harmless line each, as all that is printed."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        from prl.watch.outward import safe
+
+        return safe(super().format(record))
 
 
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -46,6 +59,10 @@ def prl() -> None:
 
 def main() -> None:
     """Entry point. Exits with the subcommand's status; 64 when the command line is wrong."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(HarmlessFormatter("%(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
+    logging.captureWarnings(capture=True)
     try:
         code = prl.main(prog_name="prl", standalone_mode=False)
     except click.ClickException as error:
@@ -57,6 +74,24 @@ def main() -> None:
         sys.stderr.close()
         code = 0
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _broken(name: str, error: Exception) -> click.Command:
+    """What stands for a command whose module cannot be imported."""
+    from prl.watch.outward import safe
+
+    problem = safe(f"{type(error).__name__}: {error}")
+
+    def fail(arguments: tuple[str, ...]) -> int:
+        del arguments
+        click.echo(f"prl {name} cannot be loaded. {problem}", err=True)
+        return os.EX_SOFTWARE
+
+    anything = click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED)
+    settings = {"ignore_unknown_options": True}
+    return click.Command(
+        name, callback=fail, params=[anything], help=f"(cannot be loaded: {problem})", context_settings=settings
+    )
 
 
 if __name__ == "__main__":

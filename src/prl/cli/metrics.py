@@ -9,7 +9,7 @@ import click
 
 from prl.cli.answers import MAX_ROWS, locate_run, print_json, print_text
 from prl.cli.metrics_views import KeysView, Source, TailView, ValuesView, View
-from prl.cli.parameters import Steps
+from prl.cli.parameters import Moment, Steps
 from prl.rundir.layout import RunLayout
 from prl.rundir.locate import metrics_path
 from prl.rundir.metrics.names import Name, match, resolve
@@ -34,7 +34,7 @@ _SUGGESTED = 8
 @click.option("--points", type=click.IntRange(2), metavar="N", help="All values of each key, thinned out to about N.")
 @click.option("--axis", type=click.Choice(["step", "time"]), default="step", show_default=True, help="What to go by.")
 @click.option("--superseded", is_flag=True, help="The values that a resume replaced.")
-@click.option("--since", metavar="CURSOR", help="The rows written since an answer gave this cursor.")
+@click.option("--since", metavar="CURSOR|TIME", help="The rows since an answer gave this cursor, or since a time: 10m.")
 @click.option("--limit", type=click.IntRange(1), default=MAX_ROWS, show_default=True, help="Give at most so many rows.")
 @click.option("--json", "as_json", is_flag=True, help="Answer as JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Answer as CSV.")
@@ -54,7 +54,7 @@ def metrics(
     limit: int,
     as_json: bool,
     as_csv: bool,
-) -> None:
+) -> int:
     """The metrics of a run: its keys with their newest values, or the values of some KEYs.
 
     KEY is a key, producer:key, a pattern with * and ?, or a meaning such as reward, loss, entropy or kv_cache.
@@ -72,20 +72,22 @@ def metrics(
     if since is not None:
         view = TailView(source, _since(store, since, limit), set(chosen or names))
     elif keys:
-        if last is None and points is None and steps is None and not superseded:
-            last = _LAST
+        shown = last
+        if last is None and points is None and steps is None and not superseded and not as_csv:
+            shown = _LAST
         if superseded:
             series = [store.superseded(*name) for name in chosen]
         else:
             start, end = steps if steps is not None and axis == "step" else (None, None)
             series = [store.series(*name, axis=axis, start=start, end=end, points=points) for name in chosen]
-        view = ValuesView(source, dict(zip(chosen, series, strict=True)), last, limit)
+        view = ValuesView(source, dict(zip(chosen, series, strict=True)), shown, limit, asked=last is not None)
     else:
         view = KeysView(source, names, limit, tree=tree)
     if as_json:
         print_json({**source.head(), **view.answer()})
     else:
         print_text(view.csv() if as_csv else view.text())
+    return 0 if source.ok else 1
 
 
 def _read(root: Path) -> MetricsStore:
@@ -100,6 +102,7 @@ def _read(root: Path) -> MetricsStore:
 def _chosen(key: str, names: Sequence[Name]) -> list[Name]:
     """The series that a KEY means. Raises a usage error that names similar ones."""
     found = resolve(key, names) or (match(names, key) if "*" in key or "?" in key else [])
+    found = found or [name for name in names if key in (safe(name[1]), safe(f"{name[0]}:{name[1]}"))]
     if found or not names:
         return found
     keys = sorted({name[1] for name in names})
@@ -109,8 +112,13 @@ def _chosen(key: str, names: Sequence[Name]) -> list[Name]:
     raise click.UsageError(safe(f"no series {key!r} among {len(names)}{hint}"))
 
 
-def _since(store: MetricsStore, cursor: str, limit: int) -> MetricsTail:
+def _since(store: MetricsStore, place: str, limit: int) -> MetricsTail:
+    """The rows since a cursor or a time. A date has the form of a cursor, but no cursor the form of a date."""
     try:
-        return store.tail(cursor, limit)
+        moment = Moment().convert(place, None, None)
+    except click.BadParameter:
+        moment = None
+    try:
+        return store.tail(place, limit) if moment is None else store.tail(limit=limit, since=moment)
     except ValueError as error:
         raise click.UsageError(safe(str(error))) from None

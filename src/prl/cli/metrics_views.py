@@ -4,6 +4,7 @@ import csv
 import datetime as dt
 import io
 import math
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -18,6 +19,7 @@ from prl.rundir.metrics.queries import SeriesData
 from prl.rundir.metrics.reader import Point
 from prl.rundir.metrics.store import MetricsStore
 from prl.rundir.metrics.tail import MetricsTail, TailRow
+from prl.rundir.regular import is_file
 from prl.text.human import format_duration
 from prl.watch.outward import WIDTH, safe
 
@@ -33,13 +35,19 @@ class Source:
     root: Path
     store: MetricsStore
 
+    @property
+    def ok(self) -> bool:
+        """Whether the file could be read as far as there is one: a directory or a pipe in its place holds nothing."""
+        path = self.store.path
+        return self.store.trouble is None or (os.path.lexists(path) and not is_file(path))
+
     def head(self) -> dict[str, Any]:
         """The fields that every answer has."""
         store = self.store
         return {
             "schema_version": SCHEMA_VERSION,
             "as_of": time.time(),
-            "ok": store.trouble is None,
+            "ok": self.ok,
             "run_dir": str(self.root),
             "file": str(store.path),
             "trouble": store.trouble,
@@ -149,12 +157,16 @@ class KeysView:
 class ValuesView:
     """The values of some series: of each its newest, as far as ``last`` and an equal share of ``limit`` go."""
 
-    def __init__(self, source: Source, series: Mapping[Name, SeriesData], last: int | None, limit: int) -> None:
+    def __init__(
+        self, source: Source, series: Mapping[Name, SeriesData], last: int | None, limit: int, *, asked: bool
+    ) -> None:
+        """``asked``: whether ``last`` is what somebody wants. Else what lies before counts as left out."""
         self._source, self._series = source, series
         self._wanted = {name: min(len(data.x), last or len(data.x)) for name, data in series.items()}
         share = max(limit // max(len(series), 1), 1)
         self._shown = {name: min(count, share) for name, count in self._wanted.items()}
-        self._left_out = sum(self._wanted.values()) - sum(self._shown.values())
+        whole = self._wanted.values() if asked else (len(data.x) for data in series.values())
+        self._left_out = sum(whole) - sum(self._shown.values())
 
     def answer(self) -> dict[str, Any]:
         rows = list(self._rows(self._shown))
@@ -176,7 +188,7 @@ class ValuesView:
         by_step = len(places) == len(rows) and all(data.axis == "step" for data in self._series.values())
         lines = (self._by_step(rows) if by_step else self._one_by_one(rows)) if rows else ["no values"]
         if self._left_out:
-            lines.append(f"and {self._left_out} more values (--limit)")
+            lines.append(f"and {self._left_out} more values (--last, --limit)")
         return _text([*lines, *self._source.notes()])
 
     def csv(self) -> str:

@@ -13,7 +13,7 @@ _ESCAPE = re.compile(
 )
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _HALF = re.compile("[\ud800-\udfff]")
-_DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_DIRECTION = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def strip_escapes(text: str) -> str:
@@ -25,7 +25,7 @@ def for_terminal(text: str) -> str:
     """``text`` that can be printed to a terminal whoever wrote it.
 
     Without escape sequences and without control characters (newline and tab stay), and without the invisible
-    characters that reverse the direction of what follows. Half a surrogate pair (a byte of a file's name that is not
+    characters that mark or reverse a direction of writing. Half a surrogate pair (a byte of a file's name that is not
     UTF-8), which cannot be printed, becomes U+FFFD.
     """
     return _HALF.sub("\ufffd", _DIRECTION.sub("", _CONTROL.sub("", strip_escapes(text))))

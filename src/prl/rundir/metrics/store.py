@@ -184,12 +184,13 @@ class MetricsStore:
             return {}
         return queries.last_values(self._columns, number)
 
-    def tail(self, cursor: str | None = None, limit: int = 100) -> MetricsTail:
+    def tail(self, cursor: str | None = None, limit: int = 100, *, since: float | None = None) -> MetricsTail:
         """The rows since ``cursor`` (without one the newest), at most ``limit``, as far as the store was refreshed.
 
-        A cursor also holds for another process. Raises ValueError when it is none.
+        ``since`` (Unix seconds) stands for a cursor: from the first row on that was written then or later. A cursor
+        also holds for another process. Raises ValueError when it is none.
         """
-        return read_tail(self._columns, self.path, self._follower.mark, cursor, limit)
+        return read_tail(self._columns, self.path, self._follower.mark, cursor, limit, since=since)
 
     def _take_up(self) -> None:
         kept = stored.load(self.path) if is_file(self.path) and is_inside(self.path, self._root) else None

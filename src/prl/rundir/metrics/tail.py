@@ -46,14 +46,21 @@ class MetricsTail:
     """Whether the cursor was of another file, or of rows that are not at hand: the rows are the newest instead."""
 
 
-def read_tail(columns: Columns, path: Path, end: Mark | None, cursor: str | None, limit: int) -> MetricsTail:
-    """The rows since ``cursor``, at most ``limit``; without one the newest. ``end``: how far the file was read.
+def read_tail(
+    columns: Columns, path: Path, end: Mark | None, cursor: str | None, limit: int, *, since: float | None = None
+) -> MetricsTail:
+    """The rows since ``cursor`` or, without one, since a time (Unix seconds), at most ``limit``; else the newest.
+
+    ``end``: how far the file was read.
 
     Raises ValueError when ``cursor`` is not one that was given out.
     """
     count = columns.rows.count
     first = None if cursor is None else _row_at(columns, path, end, cursor)
     restarted = cursor is not None and first is None
+    if cursor is None and since is not None:
+        later = columns.rows.times[:count] >= since
+        first = int(later.argmax()) if later.any() else count
     if first is None:
         first = max(count - limit, 0)
     last = min(first + limit, count)
