@@ -105,6 +105,12 @@ def test_conditions(run: Path, options: str, expected: list[str]) -> None:
     assert [row["id"] for row in answer(run, *options.split())["rows"]] == expected
 
 
+def test_names_are_taken_as_they_were_shown(run: Path) -> None:
+    shown = next(row["env"] for row in answer(run)["rows"] if row["id"] == "e4")
+    assert shown == "red"
+    assert [row["id"] for row in answer(run, "--env", shown)["rows"]] == ["e4"]
+
+
 def test_pages_say_that_there_is_more(run: Path) -> None:
     page = answer(run, "--limit", 1)
     assert (page["counts"], page["truncated"], page["upto"]) == ({"episodes": 4, "chosen": 4}, True, 4)

@@ -80,7 +80,7 @@ def test_table_for_people(tmp_path: Path) -> None:
         "warm-up              sft   -       -         40 / 100            1h 1m   tiny   -",
         "held-out             eval  -       -         128 / 150 episodes  1m 1s   tiny   a, b +1",
         "old                  rl    -       -         ? / 5               ~2h 1m  -      -",
-        "~ no counter tells of progress: the age of the newest file",
+        "~ nothing that was recorded tells when it got on: the age of a file",
         "1 with files that cannot be read or are of a newer form: --json names them",
     ]
 

@@ -40,6 +40,20 @@ def test_step_file_that_is_newer_than_the_metrics_wins(tmp_path: Path) -> None:
     assert (progress.step, progress.trainer.source) == (50, "trainer_step")
 
 
+def test_a_copied_run_is_as_old_as_what_it_recorded(tmp_path: Path) -> None:
+    run = write(tmp_path, {**rl_files(step=12), "trainer_step": "12\n"})
+    last = read_progress(RunTree(run)).last
+    assert last is not None
+    assert (last.source, last.value) == (METRICS_C, 12)
+    assert last.time is not None
+    assert last.time < LONG_AGO + 1e6, "not the moment at which the file with the step was copied"
+    (run / METRICS_C).unlink()
+    (run / EPISODE_INDEX).unlink()
+    alone = read_progress(RunTree(run)).last
+    assert alone is not None
+    assert alone.source == "trainer_step"
+
+
 def test_rows_of_old_writers_tell_their_producer_by_their_keys(tmp_path: Path) -> None:
     rows = [{"step": 7, "time": 5.0, "optim/grad_norm": 1.0}, {"step": 9, "time": 6.0, "progress/tokens": 3}]
     progress = read_progress(RunTree(write(tmp_path, {METRICS_A: rows})))

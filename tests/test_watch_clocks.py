@@ -73,3 +73,11 @@ def test_a_step_of_an_earlier_attempt_has_no_time(tmp_path: Path) -> None:
     (run.root / "trainer_step").write_text("7")
     os.utime(run.root / "trainer_step", (T0 - 100, T0 - 100))
     assert gather(run.root, T0 + 5).progress.trainer == Clock(7, None, "trainer_step")
+
+
+def test_a_copied_run_got_on_when_its_rows_say_so(tmp_path: Path) -> None:
+    run, now = running(tmp_path)
+    before = gather(run.root, now).progress.trainer
+    (run.root / "trainer_step").write_text(str(before.value))
+    os.utime(run.root / "trainer_step", (now + 5000, now + 5000))
+    assert gather(run.root, now + 5001).progress.trainer == before

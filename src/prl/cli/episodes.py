@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import click
 
 from prl.cli.answers import MAX_ROWS, SCHEMA_VERSION, locate_run, print_json, print_text
 from prl.cli.parameters import Moment, Steps
+from prl.cli.spelled import as_recorded
 from prl.cli.tables import aligned
 from prl.cli.ticker import Ticker
 from prl.rundir.episodes.facets import NUMERIC, Group
@@ -129,6 +130,7 @@ def episodes(
     about_values = filters.need_values or facets or groups in ("task", "step") or histogram in _MADE
     if about_values or (listed and sort in _MADE):
         _make_values(view)
+    view = replace(view, filters=as_recorded(view.table, filters))
     if groups is not None:
         answer, lines = _groups(view, groups)
     elif histogram is not None:

@@ -17,6 +17,7 @@ from prl.cli.answers import MAX_ROWS, SCHEMA_VERSION, print_json, print_text
 from prl.cli.tables import aligned
 from prl.cli.ticker import Ticker
 from prl.rundir.discovery import RunList, discover
+from prl.rundir.progress import TRAINER_STEP
 from prl.rundir.runs import KINDS, RunInfo
 from prl.rundir.status import RUNNING, STARTING, STOPPING
 from prl.text.human import format_duration
@@ -178,8 +179,8 @@ def _table(found: RunList, wanted: Sequence[RunInfo], rows: Sequence[_Row]) -> l
         lines.append(safe(f"no run below {where}" + (" of that kind" if found.runs else "")))
     if len(rows) < len(wanted):
         lines.append(f"and {len(wanted) - len(rows)} more (--limit)")
-    if any(row.run.last_progress is None for row in rows):
-        lines.append("~ no counter tells of progress: the age of the newest file")
+    if any(_by_file(row.run) for row in rows):
+        lines.append("~ nothing that was recorded tells when it got on: the age of a file")
     faulty = sum(bool(row.run.problems) for row in rows)
     if faulty:
         lines.append(f"{faulty} with files that cannot be read or are of a newer form: --json names them")
@@ -220,8 +221,13 @@ def _step(run: RunInfo) -> str:
 
 def _age(run: RunInfo, now: float) -> str:
     if run.last_progress is not None:
-        return format_duration(now - run.last_progress)
+        return "~" * _by_file(run) + format_duration(now - run.last_progress)
     return f"~{format_duration(now - run.changed)}" if run.changed else "-"
+
+
+def _by_file(run: RunInfo) -> bool:
+    """Whether the age is that of a file, which copying a run sets anew, and not one that the run wrote down."""
+    return run.progress.last is None or run.progress.last.source == TRAINER_STEP
 
 
 def _environments(run: RunInfo) -> str:

@@ -57,9 +57,13 @@ class RunProgress:
 
     @property
     def last(self) -> Counter | None:
-        """The counter that advanced last; None when none says when it did."""
+        """The counter that advanced last; None when none says when it did.
+
+        The time of the file with the step's number, which copying a run sets anew, counts where nothing else tells.
+        """
         told = [c for c in (self.trainer, self.orchestrator, self.episodes) if c is not None and c.time is not None]
-        return max(told, key=lambda counter: counter.time or 0.0, default=None)
+        written = [counter for counter in told if counter.source != TRAINER_STEP]
+        return max(written or told, key=lambda counter: counter.time or 0.0, default=None)
 
 
 def read_progress(tree: RunTree, status: LauncherStatus | None = None) -> RunProgress:
@@ -69,6 +73,8 @@ def read_progress(tree: RunTree, status: LauncherStatus | None = None) -> RunPro
     told = [counter for counter in (rows.get(True), _trainer_step(tree)) if counter is not None]
     if not told and status is not None and status.step is not None:
         told = [Counter(status.step, None, "launcher/status.json")]
+    if len(told) == 2 and told[0].value == told[1].value and told[0].time is not None:
+        told = told[:1]  # the time that was written down, not that of a file, which copying sets anew
     return RunProgress(
         trainer=max(told, key=lambda counter: counter.time or 0.0, default=None),
         orchestrator=rows.get(False),

@@ -28,8 +28,11 @@ def progress_facts(
     trainer, orchestrator = _interval(lines, "trainer"), _interval(lines, "orchestrator")
     trainer = metrics.trainer_median if metrics.trainer_median is not None else trainer
     orchestrator = metrics.orchestrator_median if metrics.orchestrator_median is not None else orchestrator
+    written, file = _newer(metrics.trainer, _line_clock(lines, "trainer")), _step_file(root, since)
+    # Of a step that was written down that moment counts, not the file's, which copying a run sets anew.
+    known = written.time is not None and written.value == file.value
     return Progress(
-        trainer=_newer(metrics.trainer, _line_clock(lines, "trainer"), _step_file(root, since), _told(launcher)),
+        trainer=_newer(written, Clock() if known else file, _told(launcher)),
         orchestrator=_newer(metrics.orchestrator, _line_clock(lines, "orchestrator")),
         policy=metrics.policy,
         episodes=_episodes(root, since),
