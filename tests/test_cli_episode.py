@@ -98,6 +98,34 @@ def test_a_transcript(run: Path) -> None:
     assert "no trace" in failed
 
 
+def test_what_a_record_does_not_say_is_unknown_and_no_failure(run: Path) -> None:
+    traces = run / "monitors" / "file" / "traces"
+    with (traces / "stream" / "00000.jsonl").open("ab") as file:
+        file.write(b'{"id": "bare1234", "traces": []}\n{"traces": []}\n')
+    for path in (traces / "stream").iterdir():
+        os.utime(path, (1e9, 1e9))
+    bare = call(run, "bare1234").stdout.splitlines()
+    assert bare[0] == "episode bare1234 kind unknown env unknown outcome unknown reward -"
+    assert bare[-1] == "no trace was recorded"
+    nameless = call(run, "5").stdout.splitlines()
+    assert nameless[0].startswith("episode at line 5, without an id kind unknown")
+    assert "None" not in "".join([*bare, *nameless])
+    assert answer(run, "bare1234")["episode"]["ok"] is None
+
+
+def test_reasons_fit_what_the_head_says(run: Path) -> None:
+    """The episode was shipped: a stream that is not there for another reason is not said not to be."""
+    text = call(run, "abcd1234").stdout
+    assert "shipped in step 14" in text and "no reference_logprob: not recorded" in text
+    assert "not shipped" not in text
+    traces = run / "monitors" / "file" / "traces"
+    updates = AnnotationWriter(traces, "orch", chunk_bytes=100_000)
+    updates.append({"trace_id": "t-evil1234", "info": {"effective": True, "ship": {"step": 15}}, "branches": []})
+    updates.close(clean=False)
+    assert "no advantage: not recorded" in call(run, "evil1234").stdout
+    assert "no advantage: not shipped" not in call(run, "evil1234").stdout
+
+
 def test_a_table_of_tokens(run: Path) -> None:
     text = call(run, "abcd1234", "--tokens", "--limit", 5).stdout
     lines = text.splitlines()

@@ -201,6 +201,18 @@ def test_values_are_made_from_the_records_whenever_they_are_asked_for(run: Path,
         assert not any("not known" in note for note in found["unknown"])
 
 
+def test_what_a_search_passes_over_is_said(run: Path) -> None:
+    stream = run / "monitors/file/traces/stream/00000.jsonl"
+    lines = stream.read_bytes().splitlines(keepends=True)
+    stream.write_bytes(b"".join([lines[0], lines[1][:100] + bytes(len(lines[1]) - 101) + b"\n", *lines[2:]]))
+    found = answer(run, "--search", "needle")
+    assert len(found["rows"]) == 1
+    assert found["unknown"][0].startswith(f"search: 1 place that cannot be read, the first at byte {len(lines[0])}: {{")
+    stream.unlink()
+    found = answer(run, "--search", "needle")
+    assert found["unknown"] == ["4 episodes cannot be opened or searched: their chunk is gone (chunk 0)"]
+
+
 def test_an_offset_behind_the_last_says_so(run: Path) -> None:
     shown = call(run, "--offset", 99).stdout
     assert shown == "no more: 4 episodes, and --offset 99 --limit 100 shows none of them\n"

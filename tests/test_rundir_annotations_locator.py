@@ -43,6 +43,14 @@ def index_of(traces: Path, producer: str = "orch") -> Path:
     return traces / "annotations" / f"{producer}.index.jsonl"
 
 
+def test_an_index_that_is_a_directory_is_no_producer(tmp_path: Path) -> None:
+    write(tmp_path, ["a"])
+    index_of(tmp_path).unlink()
+    index_of(tmp_path).mkdir()
+    assert module.producers(tmp_path) == ["orch"]
+    assert numbers(UpdateLocator(tmp_path), "a") == [0]
+
+
 def test_updates_come_by_producer_and_in_the_order_written(tmp_path: Path, mapped: bool) -> None:
     write(tmp_path, ["a", "b", "a", "c"], "trainer", start=10)
     write(tmp_path, ["b", "a"], "orch")

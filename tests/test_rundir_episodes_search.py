@@ -48,6 +48,31 @@ def every_page(traces: Path, query: Query, **how: Any) -> list[str | None]:
     raise AssertionError("a search without an end")
 
 
+@pytest.mark.parametrize("newest_first", [True, False])
+@pytest.mark.parametrize("damage", ["zeros", "torn", "text"])
+def test_damaged_records_are_counted_though_their_bytes_do_not_match(
+    tmp_path: Path, damage: str, newest_first: bool
+) -> None:
+    write(tmp_path, [record(f"e{n}", "needle" if n in (0, 5) else "nothing") for n in range(6)])
+    path = tmp_path / "stream" / "00000.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    size = len(lines[2])
+    lines[2] = {"zeros": lines[2][:40] + bytes(size - 80) + lines[2][-40:], "torn": lines[2][: size // 2] + b"\n",
+                "text": b"out of memory\n"}[damage]  # fmt: skip
+    path.write_bytes(b"".join(lines))
+    page = search_episodes(tmp_path, Query("needle"), newest_first=newest_first)
+    assert sorted(map(str, names(page))) == ["e0", "e5"]
+    assert (page.damage.lines, page.damage.first_offset) == (1, len(lines[0]) + len(lines[1]))
+
+
+def test_chunks_that_are_gone_are_counted(tmp_path: Path) -> None:
+    write(tmp_path, [record("e1", "needle")], [record("e2", "needle")], [record("e3", "needle")])
+    (tmp_path / "stream" / "00001.jsonl").unlink()
+    page = search_episodes(tmp_path, Query("needle"))
+    assert names(page) == ["e3", "e1"]
+    assert (page.damage.lines, page.damage.sample) == (1, "(chunk 1 is gone)")
+
+
 @pytest.mark.parametrize("sealed", [False, True])
 def test_hits_say_where_they_are(tmp_path: Path, sealed: bool) -> None:
     write(
@@ -166,7 +191,7 @@ def test_bad_lines_are_counted_and_cost_no_good_one(tmp_path: Path) -> None:
     for newest_first in (False, True):
         page = search_episodes(tmp_path, Query("needle"), newest_first=newest_first)
         assert sorted(map(str, names(page))) == ["e1", "e2", "e3"], "a record still being written is left out"
-        assert page.damage.lines == 3
+        assert page.damage.lines == 4
     assert search_episodes(tmp_path / "absent", Query("x")) == SearchPage()
 
 

@@ -14,6 +14,7 @@ from prl.rundir.episodes.streams import (
     NO_TOKENS,
     NO_TRAINER,
     NOT_COVERED,
+    NOT_RECORDED,
     NOT_SAMPLED,
     NOT_SHIPPED,
     OVER,
@@ -75,9 +76,9 @@ def test_why_a_stream_is_missing() -> None:
     bare = node_tokens(node()).streams
     assert {name: bare[name].reason for name in STREAMS} == {
         "advantage": NOT_SHIPPED,
-        "inference_logprob": NOT_SHIPPED,
-        "reference_logprob": NOT_SHIPPED,
-        "content_mask": NOT_SHIPPED,
+        "inference_logprob": NOT_RECORDED,
+        "reference_logprob": NOT_RECORDED,
+        "content_mask": NOT_RECORDED,
         "trainer_logprob": NO_TRAINER,
         "entropy": NO_TRAINER,
         "mismatch_kl": NO_TRAINER,
@@ -126,7 +127,7 @@ def test_what_a_trace_has_nothing_to_show_of() -> None:
     assert unavailable_streams([node(), full, None]) == {
         "advantage": ALL_ZERO,
         "entropy": NO_TRAINER,
-        "reference_logprob": NOT_SHIPPED,
+        "reference_logprob": NOT_RECORDED,
     }
     assert set(unavailable_streams([{}, 3]).values()) == {NO_TOKENS}
     assert "stable" in stored_streams([node(is_masked=[True])])

@@ -574,12 +574,17 @@ def test_absent_index_is_made_from_the_stream(tmp_path: Path, files: list[str], 
 def test_short_index_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     traces = traces_of(tmp_path)
     write(traces, range(9))
+    trace = make_trace("t-new")
+    trace["info"]["arrival"] = {"step": 1, "time": time.time()}
+    writer = EpisodeWriter(traces, chunk_bytes=10_000)
+    writer.append(episode(9, traces=[trace]))
+    writer.close(clean=False)
     expected = everything(opened(traces, cached=False))
     whole = (traces / INDEX).read_bytes()
-    (traces / INDEX).write_bytes(b"".join(whole.splitlines(keepends=True)[:5]))
+    (traces / INDEX).write_bytes(b"".join(whole.splitlines(keepends=True)[:9]))
     monkeypatch.setattr(stream_module, "GRACE", 3600.0)
     table = opened(traces)
-    assert table.count == 5, "the writer may be about to write the rows"
+    assert table.count == 9, "the writer may be about to write the rows"
     monkeypatch.setattr(stream_module, "GRACE", -1.0)
     table.refresh()
     assert everything(table) == expected
@@ -620,7 +625,39 @@ def test_index_without_its_stream_is_believed(tmp_path: Path) -> None:
     traces = traces_of(tmp_path)
     write(traces, range(4))
     shutil.rmtree(traces / "stream")
-    assert opened(traces).count == 4
+    table = opened(traces)
+    assert table.count == 4
+    assert table.remarks == ["4 episodes cannot be opened or searched: their chunk is gone (chunk 0)"]
+
+
+def test_chunks_that_are_gone_are_said(tmp_path: Path) -> None:
+    """The index still lists their episodes, of which there is nothing to open or to search."""
+    traces = traces_of(tmp_path)
+    write(traces, range(9), chunk_bytes=4_000)
+    chunks = [row["chunk"] for row in everything(opened(traces))]
+    assert chunks[-1] > 2
+    for number in (1, chunks[-1]):
+        (traces / "stream" / f"{number:05d}.jsonl").unlink()
+    table = opened(traces)
+    lost = chunks.count(1) + chunks.count(chunks[-1])
+    assert table.remarks[-1] == (
+        f"{lost} episodes cannot be opened or searched: their chunk is gone (chunk 1, {chunks[-1]})"
+    )
+    assert table.count == 9
+
+
+def test_what_was_listed_stays_listed_when_its_chunk_is_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record that arrived long ago has lost its row for good, whatever its chunk was last written for."""
+    traces = traces_of(tmp_path)
+    write(traces, range(4))
+    rows = (traces / INDEX).read_bytes().splitlines(keepends=True)
+    (traces / INDEX).write_bytes(b"".join(rows[:3]))
+    monkeypatch.setattr(stream_module, "GRACE", 3600.0)
+    for path in (traces / "stream").iterdir():
+        path.touch()
+    assert ids(everything(opened(traces, cached=False))) == ["e0", "e1", "e2", "e3"]
 
 
 @pytest.mark.parametrize("loss", ["absent", "short", "foreign"])

@@ -68,6 +68,13 @@ def test_torn_and_damaged_ends_cost_nothing_before_them(tmp_path: Path) -> None:
     assert progress.episodes == Counter(3, None, EPISODE_INDEX)
 
 
+def test_episodes_are_the_highest_of_the_last_rows(tmp_path: Path) -> None:
+    """Rows without their order, or one of something else behind them, hide none of the episodes."""
+    rows: list[dict[str, Any]] = [{"line": n, "arrival": 100.0 + n} for n in (7, 9, 8, 3)]
+    progress = read_progress(RunTree(write(tmp_path, {EPISODE_INDEX: [*rows, {"foreign": True}]})))
+    assert progress.episodes == Counter(9, 109.0, EPISODE_INDEX)
+
+
 @pytest.mark.parametrize(
     ("row", "counter"),
     [

@@ -313,15 +313,19 @@ def _lines(view: _View, run: str, *, as_tokens: bool, rendered: bool) -> Iterato
 def _head(view: _View) -> Iterator[str]:
     detail = view.detail
     row = detail.row
-    outcome = "ok" if row.get("ok") else "failed"
+    ok = row.get("ok")
+    outcome = "outcome unknown" if ok is None else "ok" if ok else "failed"
     reward = _number(row.get("reward"))
-    yield safe(f"episode {row.get('id')}  {row.get('kind')}  {row.get('env')}  {outcome}  reward {reward}")
-    facts = [
-        f"group {row.get('group')}",
+    name = row.get("id") or f"at line {row.get('line')}, without an id"
+    kind, env = (row.get(part) or f"{part} unknown" for part in ("kind", "env"))
+    yield safe(f"episode {name}  {kind}  {env}  {outcome}  reward {reward}")
+    facts = [f"group {row['group']}"] if row.get("group") else []
+    facts += [
         f"shipped in step {detail.step}" if detail.step is not None else "not shipped",
-        f"{row.get('input_tokens')} tokens in, {row.get('output_tokens')} out",
-        f"stop {row.get('stop_condition')}",
+        f"{_number(row.get('input_tokens'))} tokens in, {_number(row.get('output_tokens'))} out",
     ]
+    if row.get("stop_condition"):
+        facts.append(f"stop {row['stop_condition']}")
     if isinstance(row.get("duration"), int | float):
         facts.append(format_duration(row["duration"]))
     yield safe("  ".join(facts))
@@ -341,7 +345,8 @@ def _error_line(error: dict[str, Any]) -> str:
 
 def _transcript(view: _View) -> Iterator[str]:
     if view.trace is None:
-        yield "no trace: it failed before it had one"
+        failed = view.detail.row.get("ok") is False or view.detail.record.get("errors")
+        yield "no trace: it failed before it had one" if failed else "no trace was recorded"
         return
     page = view.trace.messages(view.start, view.limit, branch=view.branch)
     for message in page.messages:

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from prl.rundir.episodes.pages import MAX_LIMIT
 from prl.rundir.episodes.search import search_episodes
 from prl.rundir.episodes.store import STEPS, VALUE_TEXTS
 from prl.rundir.episodes.table import EpisodeTable
+from prl.rundir.jsonl import Damage
 from prl.rundir.locate import traces_path
 from prl.rundir.search import Query
 from prl.text.human import format_bytes, format_duration, format_percent
@@ -47,6 +48,8 @@ class _View:
     upto: int | None
     lacking: bool = False
     """Whether values that the answer is about could not all be made."""
+    searched: Damage = field(default_factory=Damage)
+    """What a search could not read."""
 
 
 _TEXTS = (
@@ -257,6 +260,7 @@ def _search(view: _View, text: str, *, regex: bool, cursor: str | None) -> tuple
             )
     except ValueError as error:
         raise click.UsageError(safe(f"--search: {error}")) from None
+    view.searched = page.damage
     chosen = set(view.table.select(view.filters, view.upto).tolist())
     rows = []
     for hit in page.hits:
@@ -323,7 +327,7 @@ def _notes(view: _View) -> list[str]:
     notes = list(table.remarks)
     if table.trouble:
         notes.append(table.trouble)
-    for name, damage in table.damage.items():
+    for name, damage in {**table.damage, "search": view.searched}.items():
         if damage.lines:
             places = "place" if damage.lines == 1 else "places"
             notes.append(

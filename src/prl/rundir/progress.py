@@ -125,8 +125,11 @@ def _trainer_step(tree: RunTree) -> Counter | None:
 
 def _episodes(tree: RunTree) -> Counter | None:
     for window in _INDEX_WINDOWS:
-        for row in _objects(_last_lines(tree, EPISODE_INDEX, window)[1]):
-            return Counter(_whole_number(row.get("line")), _moment(row.get("arrival")), EPISODE_INDEX)
+        rows = list(_objects(_last_lines(tree, EPISODE_INDEX, window)[1]))
+        if rows:  # of several, since one may be another run's or out of its order
+            lines = [line for row in rows if (line := _whole_number(row.get("line"))) is not None]
+            arrivals = [time for row in rows if (time := _moment(row.get("arrival"))) is not None]
+            return Counter(max(lines, default=None), max(arrivals, default=None), EPISODE_INDEX)
     return None
 
 

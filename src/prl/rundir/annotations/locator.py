@@ -31,6 +31,7 @@ GROWTH = 16 * BLOCK
 _KEPT_FROM = 1024
 """Records from which on a map is worth a cache file."""
 _BATCH = 4096
+_INDEX_END = ".index.jsonl"
 _INDEX_KIND, _STREAM_KIND = "annotations-index-1", "annotations-stream-1"
 
 
@@ -79,8 +80,8 @@ def producers(traces: Path) -> list[str]:
     """Names of those who wrote updates, sorted: the order in which their updates are folded. Links out are none."""
     run = run_of(traces / ANNOTATIONS)
     try:
-        directories = [path for path in (traces / ANNOTATIONS).iterdir() if path.is_dir()]
-        return sorted(path.name for path in directories if is_inside(path, run))
+        found = [path for path in (traces / ANNOTATIONS).iterdir() if not path.name.endswith(_INDEX_END)]
+        return sorted(path.name for path in found if path.is_dir() and is_inside(path, run))
     except OSError:
         return []
 
@@ -90,7 +91,7 @@ class _Producer:
 
     def __init__(self, annotations: Path, name: str, mapped: bool) -> None:
         self.problem: str | None = None
-        self._name = f"{name}.index.jsonl"
+        self._name = f"{name}{_INDEX_END}"
         self._index = _IndexMap(annotations / self._name, mapped)
         self._stream_directory = annotations / name
         self._behind = _StreamMap(self._stream_directory)

@@ -23,6 +23,8 @@ from prl.rundir.episodes.stream import as_episode, find_stream, run_root
 from prl.rundir.episodes.streams import (
     DEFAULT_EPS,
     NO_TOKENS,
+    NOT_RECORDED,
+    NOT_SHIPPED,
     Tokens,
     joined_tokens,
     node_tokens,
@@ -160,7 +162,10 @@ class TraceDetail:
 
     def unavailable(self) -> dict[str, str]:
         """The streams that no message of the trace has anything to show of, each with the reason."""
-        return unavailable_streams(self.nodes)
+        missing = unavailable_streams(self.nodes)
+        if missing.get("advantage") == NOT_SHIPPED and get(self.trace, "info", "effective") is True:
+            missing["advantage"] = NOT_RECORDED
+        return missing
 
     def rendered(self, branch: int, tokenizer: TokenText) -> Rendered:
         """The recorded tokens along a branch as text, special tokens kept. Raises IndexError."""

@@ -7,6 +7,7 @@ cache, never in the run directory. Rows of values have no places: they are match
 demand only, since that reads all of them.
 """
 
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,12 +15,22 @@ import numpy as np
 
 from prl.rundir import jsonl
 from prl.rundir.cache import mark_from_json, mark_to_json
+from prl.rundir.episodes import stream as stream_module
 from prl.rundir.episodes.columns import UNKNOWN, Array, text_key
 from prl.rundir.episodes.gaps import Gap, Newest, bounded, find_gaps
 from prl.rundir.episodes.record import index_row, values_row
 from prl.rundir.episodes.shipping import Shipping
 from prl.rundir.episodes.store import EpisodeColumns, id_key
-from prl.rundir.episodes.stream import FileStream, Record, Stream, as_episode, find_stream, make_place, split_place
+from prl.rundir.episodes.stream import (
+    OFFSET_BITS,
+    FileStream,
+    Record,
+    Stream,
+    as_episode,
+    find_stream,
+    make_place,
+    split_place,
+)
 from prl.rundir.episodes.values import Read, ValueRows
 from prl.rundir.episodes.writer import INDEX, VALUES
 from prl.rundir.following import MAX_LINE, Block, Follower
@@ -64,6 +75,14 @@ class TableReader:
     def values_missing(self) -> int:
         """Episodes of which no row of values was read. :meth:`make_values` makes them."""
         return int((self.store["has_values"] == 0).sum())
+
+    def gone(self) -> tuple[int, list[int]]:
+        """Of how many episodes the file of the record is not there any more, and the numbers of these files."""
+        places = self.store["place"]
+        counts = np.bincount(places[places >= 0] >> OFFSET_BITS)
+        there = set(self.stream.numbers()) if counts.any() else ()
+        numbers = [number for number in np.flatnonzero(counts).tolist() if number not in there]
+        return int(counts[numbers].sum()), numbers
 
     def state(self) -> dict[str, Any]:
         """What a cache keeps beside the columns."""
@@ -295,23 +314,27 @@ class TableReader:
 
     def _make_rows(self, read: Read) -> bool:
         """Make index rows for records behind the newest; whether all have one."""
-        wanted = self._foreign or self._index.absent or self.stream.is_quiet()
         size = self.stream.total_bytes()
-        if not wanted or size == self._stream_bytes:
+        if size == self._stream_bytes:
             return True
+        quiet = self._foreign or self._index.absent or self.stream.is_quiet()
         high = self._highest_place()
         batch = _Batch()
-        for record in self.stream.records(max(high, 0), self._stream_damage):
+        damage = self._stream_damage if quiet else jsonl.Damage()
+        for record in self.stream.records(max(high, 0), damage):
             if record.place <= high:
                 continue
-            batch.add(record, self._stream_damage, len(self.store) + len(batch.records) + 1)
+            if not quiet and _is_new(record.line):
+                break
+            batch.add(record, damage, len(self.store) + len(batch.records) + 1)
             more = read(len(record.line))
             if batch.full or not more:
                 self._append_made(batch.take())
             if not more:
                 return False
         self._append_made(batch.take())
-        self._stream_bytes = size
+        if quiet:
+            self._stream_bytes = size
         return True
 
     def _append_made(self, records: list["_Made"]) -> None:
@@ -384,6 +407,15 @@ class _Batch:
         """All of them, leaving none."""
         taken, self.records, self._bytes = self.records, [], 0
         return taken
+
+
+def _is_new(line: bytes) -> bool:
+    """Whether a record may have arrived so lately that its row is on its way."""
+    record = jsonl.Damage().decode(0, line)
+    if record is None:
+        return False
+    arrival = index_row(as_episode(record), line=0, chunk=0, offset=0)["arrival"]
+    return arrival is None or time.time() - arrival <= stream_module.GRACE
 
 
 def _line(file: Any, offset: int) -> bytes:

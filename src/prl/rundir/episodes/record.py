@@ -158,7 +158,7 @@ def index_row(
         "trace_ids": [trace.get("id") for trace in traces],
         "env": environment_name(record),
         "group": get(record, "group", "id"),
-        "ok": bool(record.get("ok")),
+        "ok": ok if isinstance(ok := record.get("ok"), bool) else None,
         "num_errors": sum(len(objects(part.get("errors"))) for part in (record, *traces)),
         "reward": _mean(_numbers(trace_reward(trace) for trace in traces)),
         "advantage": _mean(_numbers(info.get("advantage") for info in infos)),

@@ -54,7 +54,11 @@ class SearchPage(Page):
 
     hits: list[EpisodeHit] = field(default_factory=list)
     damage: Damage = field(default_factory=Damage)
-    """What could not be read on this page: damaged frames, and lines whose bytes match but that hold no object."""
+    """What could not be read on this page: damaged frames, lines that hold no object, chunks that are gone.
+
+    A line whose bytes do not match is not decoded: of these, such as do not begin and end as an object does, or hold
+    zeros, count.
+    """
 
 
 def search_episodes(
@@ -78,6 +82,9 @@ def search_episodes(
     numbers = stream.numbers()
     parts = [Part(str(number), partial(_open, stream, number)) for number in numbers]
     searcher = _Records(query, max_hits, fields, growing=max(numbers, default=None))
+    if stream.chunked and cursor is None:
+        for number in sorted(set(range(max(numbers, default=0))) - set(numbers)):
+            searcher.page.damage.add(0, b"(chunk %d is gone)" % number)
     ordered = parts[::-1] if newest_first else parts
     Scan(ordered, searcher, backwards=newest_first, max_bytes=max_bytes, progress=progress).run(cursor)
     return searcher.page
@@ -106,9 +113,13 @@ class _Records:
 
     def take(self, part: Part, lines: Block, backwards: bool) -> int | None:
         chunk, data = int(part.name), lines.data
-        found = all_lines(data) if self._finder is None else self._finder.lines(data)
-        for start, end in reversed(list(found)) if backwards else found:
+        found = dict(all_lines(data) if self._finder is None else self._finder.lines(data))
+        broken = [(start, end) for start, end in all_lines(data) if start not in found and _is_broken(data, start, end)]
+        for start, end in sorted([*found.items(), *broken], reverse=backwards):
             if end == len(data) and chunk == self._growing:
+                continue
+            if start not in found:
+                self.page.damage.decode(lines.offset + start, data[start:end])
                 continue
             record = self.page.damage.decode(lines.offset + start, without_arrays(data[start:end]))
             if record is not None:
@@ -133,6 +144,11 @@ class _Records:
                 texts=len(matching),
             )
             self.page.hits.append(hit)
+
+
+def _is_broken(data: bytes, start: int, end: int) -> bool:
+    """Whether a line shows at a glance that it may hold no object: it does not begin and end as one, or holds zeros."""
+    return data[start : start + 1] != b"{" or data[end - 1 : end] != b"}" or data.find(b"\0", start, end) >= 0
 
 
 def without_arrays(line: bytes) -> bytes:

@@ -25,8 +25,9 @@ from prl.rundir.tree import RunTree
 GRACE = 5.0
 """Seconds after which a record without a row was left without one: else its writer is just about to write it."""
 
-_OFFSET_BITS = 44
-_MAX_CHUNK = 2 ** (62 - _OFFSET_BITS)
+OFFSET_BITS = 44
+"""Of a place: the lower bits, which hold the offset."""
+_MAX_CHUNK = 2 ** (62 - OFFSET_BITS)
 _BLOCK = 1024 * 1024
 _HEAD = 4096
 _FIRST_ID = re.compile(rb'\s*\{\s*"(?:id|trace_id)"\s*:\s*"([^"\\]*)"')
@@ -47,12 +48,12 @@ def make_place(chunk: Any, offset: Any) -> int:
     """A place, -1 when chunk and offset are not whole numbers that could name one."""
     if type(chunk) is not int or type(offset) is not int:
         return -1
-    return chunk << _OFFSET_BITS | offset if 0 <= chunk < _MAX_CHUNK and 0 <= offset < 1 << _OFFSET_BITS else -1
+    return chunk << OFFSET_BITS | offset if 0 <= chunk < _MAX_CHUNK and 0 <= offset < 1 << OFFSET_BITS else -1
 
 
 def split_place(place: int) -> tuple[int, int]:
     """Chunk and offset of a place."""
-    return place >> _OFFSET_BITS, place & ((1 << _OFFSET_BITS) - 1)
+    return place >> OFFSET_BITS, place & ((1 << OFFSET_BITS) - 1)
 
 
 def run_root(traces: Path) -> Path:

@@ -51,6 +51,7 @@ NOT_SAMPLED = "no sampled tokens"
 NO_TRAINER = "no trainer stream"
 NOT_COVERED = "not covered"
 NOT_SHIPPED = "not shipped"
+NOT_RECORDED = "not recorded"
 ALL_ZERO = "all-zero advantage"
 
 
@@ -148,7 +149,7 @@ def _has_nonzero(node: Any) -> bool:
 def _reason_of_absence(name: str, there: Collection[str]) -> str:
     if name in _OF_TRAINER and ("trainer_logprob" not in there or name == "entropy"):
         return NO_TRAINER
-    return NOT_SHIPPED
+    return NOT_SHIPPED if name == "advantage" else NOT_RECORDED
 
 
 class _NodeReader:
@@ -182,7 +183,7 @@ class _NodeReader:
         if not self.ids:
             return TokenStream(None, NO_TOKENS)
         if not isinstance(raw, list) or not raw:
-            return TokenStream(None, NOT_SHIPPED)
+            return TokenStream(None, NOT_RECORDED)
         if len(raw) != len(self.ids):
             self.problems.append(f"{stored}: {len(raw)} values for {len(self.ids)} tokens")
             return TokenStream(None, NOT_COVERED)

@@ -33,6 +33,8 @@ ALL = Filters()
 """Every episode."""
 
 _CANDIDATES = 8
+_NAMED = 5
+"""Lost files that a remark names."""
 _CACHE = "episodes-3"
 _SAVE_BYTES = 4 * 1024 * 1024
 _SAVE_SHARE = 20
@@ -90,6 +92,11 @@ class EpisodeTable:
         """What is wrong with the run's derived files and was made good, and what is left out, for a person."""
         left_out = self._store.points.left_out
         more = [f"{left_out} values are left out: too many names"] if left_out else []
+        lost, files = self._reader.gone()
+        if lost:
+            named = ", ".join(map(str, files[:_NAMED])) + ", ..." * (len(files) > _NAMED)
+            what = "chunk" if self._reader.stream.chunked else "file"
+            more.append(f"{lost} episodes cannot be opened or searched: their {what} is gone ({what} {named})")
         return [*self._reader.remarks, *more]
 
     @property
