@@ -56,7 +56,8 @@ class Moment(click.ParamType[float]):
         if not _CLOCK.fullmatch(text):
             return None
         now = datetime.now().astimezone() if self.local else datetime.now(UTC)
-        moment = datetime.combine(now.date(), clock_time.fromisoformat(f"{text:0>{3 * text.count(':') + 2}}"), tzinfo=now.tzinfo)
+        shown = clock_time.fromisoformat(text if text[2] == ":" else f"0{text}")
+        moment = datetime.combine(now.date(), shown, tzinfo=now.tzinfo)
         return (moment if moment <= now else moment - timedelta(days=1)).timestamp()
 
     def _of_date(self, text: str) -> float:
