@@ -260,3 +260,11 @@ def test_a_key_is_found_by_the_form_in_which_it_was_shown(run: SampleRun) -> Non
     append(run, json.dumps({"step": 13, "ke\x1b[31my": 1, "producer": "orch"}) + "\n")
     shown = next(row["key"] for row in answer(run.root)["rows"] if row["key"].startswith("key"))
     assert [row["value"] for row in answer(run.root, shown)["rows"]] == [1]
+
+
+def test_rows_of_a_newer_form_say_so_and_are_read_as_far_as_they_go(run: SampleRun) -> None:
+    append(run, '{"schema_version": 99, "step": 13, "later": 1, "producer": "trainer"}\n')
+    found = answer(run.root, "--match", "later")
+    assert (found["file_schema_version"], [row["key"] for row in found["rows"]]) == (99, ["later"])
+    assert "schema_version" not in {row["key"] for row in answer(run.root)["rows"]}
+    assert "of schema version 99; this reader knows 1" in text(run.root)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from made_up_runs import aged, rl_files, write
-from prl.rundir.jobs import job_hosts, read_jobs
+from prl.rundir.jobs import MAX_ATTEMPTS, job_hosts, read_jobs
 
 
 def environment(job_id: object) -> dict[str, object]:
@@ -83,3 +83,10 @@ def test_roles_of_hosts_from_the_top_of_the_output(tmp_path: Path) -> None:
         "MASTER_ADDR": "n3",
     }
     assert job_hosts(tmp_path, "../x") == {}
+
+
+def test_of_very_many_attempts_the_newest_are_looked_at(tmp_path: Path) -> None:
+    for number in range(1, MAX_ATTEMPTS + 50):
+        (tmp_path / f"configs/attempt_{number}").mkdir(parents=True)
+    write(tmp_path, {f"configs/attempt_{n}/environment.json": environment(str(n)) for n in (1, MAX_ATTEMPTS + 49)})
+    assert [job.id for job in read_jobs(tmp_path).jobs] == [str(MAX_ATTEMPTS + 49)]

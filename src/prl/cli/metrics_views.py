@@ -20,6 +20,7 @@ from prl.rundir.metrics.reader import Point
 from prl.rundir.metrics.store import MetricsStore
 from prl.rundir.metrics.tail import MetricsTail, TailRow
 from prl.rundir.regular import is_file
+from prl.rundir.status import SCHEMA_VERSION as KNOWN_FORM
 from prl.text.human import format_duration
 from prl.watch.outward import WIDTH, safe
 
@@ -51,6 +52,7 @@ class Source:
             "run_dir": str(self.root),
             "file": str(store.path),
             "trouble": store.trouble,
+            "file_schema_version": store.schema_version,
             "rows_read": store.rows,
             "last_time": store.last_time,
             "pending_bytes": store.pending_bytes,
@@ -66,6 +68,9 @@ class Source:
             yield safe(f"no metrics yet in {store.path}; the run last changed {age} ago")
         if store.trouble:
             yield safe(f"cannot be read: {store.trouble}")
+        if store.schema_version is not None and store.schema_version > KNOWN_FORM:
+            said = f"of schema version {store.schema_version}; this reader knows {KNOWN_FORM}"
+            yield f"{said}: read as far as it is understood"
         if damage.lines:
             yield safe(f"{damage.lines} unreadable lines, the first at byte {damage.first_offset}: {damage.sample}")
         if damage.replaced:

@@ -16,6 +16,9 @@ from prl.rundir.status import read_status
 from prl.rundir.tree import RunTree
 from prl.rundir.untyped import as_object
 
+MAX_ATTEMPTS = 1000
+"""Attempts that are looked at, the newest."""
+
 _JOB_LOG = re.compile(r"(?:.*[^0-9A-Za-z])?job_(\d{1,18}(?:_\d{1,9})?)\.log")
 _RENDEZVOUS = re.compile(r"job_(\d{1,18})(?:\D.*)?")
 _JOB_ID = re.compile(r"\d{1,18}(?:_\d{1,9})?")
@@ -76,9 +79,9 @@ class _Found:
 
 
 def read_jobs(root: Path) -> RunJobs:
-    """The jobs of the run at ``root``. Raises nothing."""
+    """The jobs of the run at ``root``, as its newest :data:`MAX_ATTEMPTS` attempts tell. Raises nothing."""
     tree = RunTree(root)
-    attempts = attempts_of(tree)
+    attempts = attempts_of(tree)[-MAX_ATTEMPTS:]
     environments = {number: tree.document(f"configs/attempt_{number}/environment.json") for number in attempts}
     status = read_status(tree.path(_STATUS)) if tree.stat(_STATUS) is not None else None
     recorded = [_recorded(environments[number]).get("PRL_RUN_ID") for number in reversed(attempts)]
@@ -104,7 +107,7 @@ def find_jobs(tree: RunTree, attempts: list[int], environments: Mapping[int, Doc
                 stat = tree.stat(path)
                 job = _note(found, match[1], path)
                 job.log, job.changed = path, stat.st_mtime if stat else None
-    for number in attempts:
+    for number in attempts[-MAX_ATTEMPTS:]:
         job_id = _recorded(environments.get(number)).get("SLURM_JOB_ID")
         if isinstance(job_id, str) and _JOB_ID.fullmatch(job_id):
             _note(found, job_id, f"configs/attempt_{number}/environment.json").attempts.add(number)

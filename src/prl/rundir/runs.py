@@ -38,6 +38,8 @@ _STATUS = "launcher/status.json"
 CHANGING = (*METRICS, _STATUS, "logs/latest", "logs", "")
 """What is written while a run goes on: the newest of their modification times is when it changed."""
 _MAX_NAMES = 100
+_LOOKED_AT = 1000
+"""Attempts from the newest on that are looked at for one that ran or left documents."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +212,7 @@ def _status(tree: RunTree) -> LauncherStatus | None:
 
 def _newest(tree: RunTree, attempts: list[int], status: LauncherStatus | None) -> int | None:
     """The attempt a list speaks of: the newest, but for dry runs that came after one that ran."""
-    for number in reversed(attempts):
+    for number in reversed(attempts[-_LOOKED_AT:]):
         if (status is not None and number == status.attempt) or _has_logs(tree, number):
             return number
     return attempts[-1] if attempts else None
@@ -239,7 +241,7 @@ def _created(tree: RunTree, attempts: list[int], environments: Mapping[int, Docu
 
 def _resolved(tree: RunTree, attempts: list[int]) -> dict[str, Document]:
     """The documents of the newest attempt that left any."""
-    for attempt in [*reversed(attempts), None]:
+    for attempt in [*reversed(attempts[-_LOOKED_AT:]), None]:
         documents = read_documents(tree, attempt, _DOCUMENTS)
         if documents:
             return documents

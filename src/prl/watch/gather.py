@@ -29,9 +29,12 @@ from prl.watch.launches import launch_facts
 from prl.watch.lines import Lines, read_lines
 from prl.watch.memory import memory_facts
 from prl.watch.process_search import find_processes, search_result
-from prl.watch.processes import ENDED, launcher_facts, process_facts
+from prl.watch.processes import ENDED, FRESH, launcher_facts, process_facts
 from prl.watch.series import Metrics, read_metrics_end
 from prl.watch.surroundings import Engine, Memory, SlurmJob
+
+_DRY_RUNS = 1000
+"""Attempts from the newest on that are looked at for one that ran."""
 
 
 def gather(run_dir: Path, now: float | None = None, *, ask_engines: bool = True, ask_slurm: bool = True) -> Facts:
@@ -39,18 +42,34 @@ def gather(run_dir: Path, now: float | None = None, *, ask_engines: bool = True,
 
     ``ask_engines`` and ``ask_slurm``: whether to go beyond the directory and the process table; without them engines
     are as the run recorded them and jobs as the run directory names them.
+
+    Files are read one after the other while the run goes on: a run that ends between two of them looks as if it had
+    lost something. So where something has just been lost, all is looked at once more.
     """
+    facts = _gather(run_dir, now, ask_engines=ask_engines, ask_slurm=ask_slurm)
+    return _gather(run_dir, now, ask_engines=ask_engines, ask_slurm=ask_slurm) if _just_lost(facts) else facts
+
+
+def _just_lost(facts: Facts) -> bool:
+    launcher = facts.launcher
+    if launcher is None or launcher.phase in ENDED or facts.as_of - launcher.updated > FRESH:
+        return False
+    return any(one.state == GONE for one in (launcher, *facts.processes, *facts.engines))
+
+
+def _gather(run_dir: Path, now: float | None, *, ask_engines: bool, ask_slurm: bool) -> Facts:
     moment = time.time() if now is None else now
     root = run_dir.resolve()
     status, broken = _launcher_status(root)
     status, attempt = _current_attempt(root, status)
     files = locate(root, attempt)
+    # Processes come before logs: who has finished says so first and ends then.
+    people = _processes(files, status, moment)
     lines = read_lines(files)
     configs = read_configs(root, files.attempt)
     started = _attempt_started(files, status, lines)
     since = started - 1 if started is not None and len(files.attempts) > 1 else 0.0
     metrics = _metrics(files, since)
-    people = _processes(files, status, moment)
     checkpoints = read_checkpoints(root, configs.documents, moment)
     in_short, checkpoint_states = disk.checkpoint_facts(root, checkpoints)
     jobs = _jobs(files, people, lines, moment, ask=ask_slurm)
@@ -121,9 +140,9 @@ def _current_attempt(root: Path, status: LauncherStatus | None) -> tuple[Launche
     """
     attempts = list_attempts(root)
     later = [number for number in attempts if status is None or number > status.attempt]
-    ran = [number for number in later if has_logs(root, number)]
-    if ran or status is None:
-        return None, max(ran or attempts, default=None)
+    ran = next((number for number in reversed(later[-_DRY_RUNS:]) if has_logs(root, number)), None)
+    if ran is not None or status is None:
+        return None, ran if ran is not None else max(attempts, default=None)
     return status, status.attempt if status.attempt in attempts else (max(attempts, default=None))
 
 

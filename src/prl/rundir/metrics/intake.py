@@ -35,6 +35,8 @@ class Columns:
         self.damage = Damage()
         self.drift: dict[str, int] = {}
         """Values that were neither numbers nor null, by key."""
+        self.schema_version: int | None = None
+        """The newest form that a row says it has, where one does."""
         self.turns: set[int] = set(self.rows.until[self.rows.until != STANDING].tolist())
         """Rows with which a producer went back."""
         self._repeats = Repeats(self.catalogue)
@@ -62,6 +64,9 @@ class Columns:
 
     def _add_row(self, offset: int, raw: dict[str, Any]) -> None:
         step, time, producer = raw.pop("step", None), raw.pop("time", None), raw.pop("producer", None)
+        form = raw.pop("schema_version", None)
+        if type(form) is int and form > (self.schema_version or 0):
+            self.schema_version = form
         if type(step) is not int or not -MAX_STEP <= step <= MAX_STEP:
             step = to_step(step)
         if not isinstance(producer, str):

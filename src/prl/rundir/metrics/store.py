@@ -67,6 +67,11 @@ class MetricsStore:
         return self._columns.drift
 
     @property
+    def schema_version(self) -> int | None:
+        """The newest form that a row says it has; None: none says."""
+        return self._columns.schema_version
+
+    @property
     def trouble(self) -> str | None:
         """Why the file cannot be read, in the words of the operating system. An absent file is no trouble."""
         return self._follower.trouble

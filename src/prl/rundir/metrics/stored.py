@@ -19,7 +19,7 @@ from prl.rundir.metrics.intake import Columns
 from prl.rundir.metrics.rows import RowTable
 from prl.rundir.metrics.segments import Segment, SegmentStack
 
-KIND = "metrics-1"
+KIND = "metrics-2"
 
 _PARTS = {"series": np.int32, "starts": np.int64, "rows": np.int32, "values": np.float64}
 
@@ -33,6 +33,7 @@ def save(path: Path, columns: Columns, mark: Mark) -> bool:
         "names": columns.catalogue.names,
         "damage": asdict(columns.damage),
         "drift": columns.drift,
+        "schema_version": columns.schema_version,
         "segments": [[segment.first_row, segment.last_row] for segment in segments],
     }
     arrays: dict[str, NDArray[Any]] = {}
