@@ -42,7 +42,7 @@ def idle(usage: float) -> Facts:
 CASES: Cases = {
     "pace.waits-for-batches": (lambda: waits(6.0, 0.5), lambda: waits(4.0, 0.5)),
     "pace.waits-for-policies": (lambda: waits(0.5, 6.0), lambda: waits(0.5, 4.0)),
-    "pace.off-policy": (lambda: stale(7.0), lambda: stale(6.0)),
+    "pace.off-policy": (lambda: stale(8.0), lambda: stale(7.0)),
     "inference.saturated": (
         lambda: facts(polls(KV, [0.97] * 12), polls(WAITING, [3.0] * 12)),
         lambda: facts(polls(KV, [0.97] * 12), polls(WAITING, [3.0] * 6 + [0.0] + [3.0] * 5)),

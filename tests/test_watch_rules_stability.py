@@ -1,5 +1,6 @@
 """Rules about the stability of the optimisation."""
 
+import dataclasses
 import random
 
 import pytest
@@ -18,14 +19,20 @@ CLIMB: list[float | None] = [0.004 * 1.05**n for n in range(60)]
 LONGER: list[float | None] = [300 + 10.0 * n for n in range(60)]
 CUT: list[float | None] = [0.02 + 0.003 * n for n in range(60)]
 
+RECORDED_KL: list[float | None] = [
+    *(2.58e-13, 0.0161, 0.0155, 0.0116, 0.0892, 0.0921, 0.0573, 0.102, 0.0605, 0.0261, 0.00823, 0.0333, 0.058, 0.0244),
+    *(0.00712, 0.0094, 0.018, 0.0109, 0.00644, 0.0168, 0.0239, 0.0122, 0.00903, 0.0108, 0.0145, 0.00577, 0.0178),
+    *(0.0129, 0.00263, 0.00503, 0.00773, 0.00801, 0.00596, 0.00362, 0.00101, 0.0026, 0.0034, 0.00417, 0.00726),
+    *(0.067, 0.083, 0.0135, 0.00301, 0.00304, 0.0023, 0.00228, 0.00139, 0.00791, 0.016, 0.0169, 0.0126, 0.0126),
+]
 CASES: Cases = {
     "training.grad-norm-spike": (
         lambda: facts(steps("trainer", NORM, [*noisy(0.25, 20), 4.0, 0.3, 5.0])),
         lambda: facts(steps("trainer", NORM, [*noisy(0.25, 20), 4.0, 0.3, 0.2])),
     ),
     "training.mismatch-kl": (
-        lambda: facts(steps("trainer", KL, [*noisy(0.002, 20), 0.01, 0.012])),
-        lambda: facts(steps("trainer", KL, [*noisy(0.002, 20), 0.01, 0.002])),
+        lambda: facts(steps("trainer", KL, [*noisy(0.002, 20), 0.02, 0.03])),
+        lambda: facts(steps("trainer", KL, [*noisy(0.002, 20), 0.03, 0.002])),
     ),
     "training.entropy": (
         lambda: facts(steps("trainer", ENTROPY, [*noisy(1.0, 20), *noisy(0.2, 4)])),
@@ -68,7 +75,7 @@ def test_one_huge_spike_is_told_at_once() -> None:
     assert "300 at step 30, usually 0.2" in finding.message
 
 
-@pytest.mark.parametrize(("level", "health"), [(0.03, HEALTHY), (0.06, DEGRADED), (0.2, DOWN)])
+@pytest.mark.parametrize(("level", "health"), [(0.03, HEALTHY), (0.06, DEGRADED), (0.2, DOWN), (7.0, DOWN)])
 def test_mismatch_kl_has_bounds_of_its_own(level: float, health: str) -> None:
     # All steps alike: its own baseline knows nothing unusual, as with a learning rate that was wrong from the start.
     assert judged(facts(steps("trainer", KL, [level] * 20))).health == health
@@ -91,6 +98,27 @@ def test_noise_is_no_drift(seed: int) -> None:
         steps("trainer", NORM, noisy(0.25, 120, 0.4, seed)),
     )
     assert judged(known).findings == []
+
+
+def test_a_small_model_that_learns_fast_is_healthy() -> None:
+    """Recorded from a healthy run: mismatch KL varies by factors of ten, entropy falls to a third, rewards rise."""
+    known = facts(
+        steps("trainer", KL, RECORDED_KL),
+        steps("trainer", ENTROPY, [1.5 * 0.983**n for n in range(80)]),
+        steps("orch", "train/agg/all/agent/reward/mean", [0.92 - 0.37 * 0.96**n for n in range(80)]),
+        steps("orch", "off_policy/max", [3.0] * 20),
+    )
+    known = dataclasses.replace(known, run=dataclasses.replace(known.run, max_off_policy_steps=4))
+    assert judged(known).findings == []
+
+
+def test_entropy_that_falls_while_rewards_stand_or_fall_back_is_told() -> None:
+    falling = steps("trainer", ENTROPY, [1.5 * 0.97**n for n in range(80)])
+    reward = "train/agg/all/agent/reward/mean"
+    for rewards in ([0.5] * 80, [0.5 + 0.01 * n for n in range(40)] + [0.9 - 0.01 * n for n in range(40)]):
+        assert said(facts(falling, steps("orch", reward, rewards)), "training.entropy") is not None
+    tuned = facts(falling)
+    assert said(dataclasses.replace(tuned, run=dataclasses.replace(tuned.run, kind="sft")), "training.entropy") is None
 
 
 def test_entropy_that_explodes_is_told() -> None:

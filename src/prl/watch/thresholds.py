@@ -58,14 +58,18 @@ class TrainingLimits:
     grad_norm_factor: float = 10.0
     grad_norm_huge: float = 100.0
     """A single step above this many medians is told at once; smaller spikes must come back."""
-    kl_factor: float = 3.0
+    kl_good: float = 0.015
+    """Mean mismatch KL up to which nothing is wrong, however much it varies."""
     kl_high: float = 0.05
     kl_critical: float = 0.1
-    """Mean mismatch KL at which sampler and trainer are no longer the same policy."""
-    kl_climb: float = 2.0
+    """Mean mismatch KL at which, when it lasts, sampler and trainer are no longer the same policy."""
+    kl_huge: float = 1.0
+    """It need not last for that."""
+    kl_factor: float = 3.0
+    kl_climb: float = 3.0
     """A lasting climb counts from this many medians on."""
     entropy_low: float = 0.3
-    """Of the entropy at the beginning."""
+    """Of the entropy at the beginning, while rewards do not rise."""
     entropy_high: float = 2.0
     entropy_fall: float = 0.5
     """A lasting fall counts below this share of the entropy at the beginning."""
@@ -109,8 +113,8 @@ class PaceLimits:
     """Share of a step spent waiting: as long as it works."""
     first_steps: int = 2
     """Steps at the beginning that do not count: everything waits for the first batch."""
-    near_bound: int = 1
-    """Versions below the bound of staleness that count as near it."""
+    near_bound: float = 0.9
+    """Share of the bound of staleness from which on an episode is nearly too old."""
 
 
 @dataclass(frozen=True)

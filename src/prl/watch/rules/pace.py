@@ -64,14 +64,14 @@ def off_policy(view: View) -> Finding | None:
     """What trains is nearly too old.
 
     Needs: `off_policy/max`, and `orchestrator.max_off_policy_steps` of the configuration.
-    Speaks: when the oldest shipped episode was within {pace.near_bound} version of the bound at 5 steps running,
-    until 3 in a row were not.
+    Speaks: when the oldest shipped episode had {pace.near_bound:.0%} of the versions that the bound allows, or more,
+    at 5 steps running, until 3 in a row were not.
     Silent: when the bound is not known or is less than 2 versions, where nearness says nothing.
     """
     bound, oldest = view.facts.run.max_off_policy_steps, view.orchestrator("off_policy/max")
     if bound is None or bound < 2 or oldest is None:
         return None
-    near = bound - view.limits.pace.near_bound
+    near = bound * view.limits.pace.near_bound
     if not is_open([None if value is None else value >= near for value in oldest.values], (5, 5), _CLOSES):
         return None
     dropped = view.orchestrator("off_policy/dropped")

@@ -1,6 +1,9 @@
 """Rules about the stability of the optimisation: spikes, climbs and collapses against this attempt's own baseline."""
 
+import dataclasses
+import math
 from collections.abc import Callable, Sequence
+from statistics import median
 
 from prl.watch.facts import Series
 from prl.watch.rules.base import Rule, series_evidence
@@ -10,6 +13,7 @@ from prl.watch.verdict import CRITICAL, FAILING, LIVE, WARNING, Evidence, Findin
 from prl.watch.view import View
 
 _OPENS = (2, 5)
+_LASTING = (6, 8)
 _CLOSES = 5
 _RECENT = 3
 """Steps over which the present level is taken."""
@@ -63,71 +67,75 @@ def mismatch_kl(view: View) -> Finding | None:
 
     Needs: `mismatch_kl/all/mean`; for the comparison with what is usual, of at least {training.least} steps of this
     attempt.
-    Speaks: when 2 of the last 5 steps were above {training.kl_critical:g} (critical), above {training.kl_high:g}, or
-    above {training.kl_factor:g} x the median of the {training.window} steps before them and {training.mads:g}
-    scatters beyond it; and when it has climbed for long (Page-Hinkley) to {training.kl_climb:g} x its beginning, as
-    it did before runs collapsed. Until 5 steps in a row were not.
-    Silent: on a single spike.
+    Speaks: when 6 of the last 8 steps were above {training.kl_critical:g}, or 2 of 5 above {training.kl_huge:g}
+    (critical); when 6 of 8 were above {training.kl_high:g}; when 2 of 5 were above {training.kl_factor:g} x the
+    median of the {training.window} steps before them and {training.mads:g} scatters (of the logarithm, since it
+    varies by factors) beyond it; and when it has climbed for long (Page-Hinkley, of the logarithm) to
+    {training.kl_climb:g} x its beginning, as it did before runs collapsed. Until 5 steps in a row were not.
+    Silent: on single spikes, and below {training.kl_good:g} whatever it does.
     """
     series = view.trainer("mismatch_kl/all/mean")
     limits = view.limits.training
     if series is None:
         return None
-    for severity, bound in ((CRITICAL, limits.kl_critical), (WARNING, limits.kl_high)):
-        if is_open([None if value is None else value > bound for value in series.values], _OPENS, _CLOSES):
+    for severity, bound, opens in (
+        (CRITICAL, limits.kl_huge, _OPENS),
+        (CRITICAL, limits.kl_critical, _LASTING),
+        (WARNING, limits.kl_high, _LASTING),
+    ):
+        if is_open(_above(series.values, bound), opens, _CLOSES):
             return _kl(view, series, severity, f"above {bound:g}")
 
     def high(value: float, usual: Baseline) -> bool:
-        return value > limits.kl_factor * usual.median and usual.excess(value) > limits.mads
+        far = value > math.log(limits.kl_factor) + usual.median and usual.excess(value) > limits.mads
+        return far and value > math.log(limits.kl_good)
 
-    flags, steps = _against(series, limits, high)
+    flags, steps = _against(_logarithm(series), limits, high)
     if is_open(flags, _OPENS, _CLOSES):
         return _kl(view, series, WARNING, _level(series, steps[-1]))
-    start = _start(series, limits)
-    if start is not None and _drifted(series, start, limits, upwards=True) > limits.drift_alarm:
-        now = _now(series)
-        if now is not None and now > limits.kl_climb * start.median > 0:
-            return _kl(
-                view, series, WARNING, f"it climbed from {start.median:.4g} to {now:.4g} over the recorded steps"
-            )
+    start, now = _start(series, limits), _now(series)
+    if start is None or now is None or now <= max(limits.kl_climb * start.median, limits.kl_good):
+        return None
+    if _climbs(series, limits):
+        return _kl(view, series, WARNING, f"it climbed from {start.median:.4g} to {now:.4g} over the recorded steps")
     return None
 
 
 def entropy(view: View) -> Finding | None:
     """The policy's entropy collapses, or explodes.
 
-    Needs: `entropy/all/mean` of at least {training.least} steps of this attempt.
-    Speaks: when it is below {training.entropy_low:.0%} or above {training.entropy_high:g} x of what it was in the
-    first recorded steps, at 2 of the last 5 steps; and when it fell for long (Page-Hinkley) below
-    {training.entropy_fall:.0%}. Until 5 steps in a row were not.
-    Silent: in the first steps, and on a fall that is slower or smaller: entropy falls as a policy learns.
+    Needs: `entropy/all/mean` of at least {training.least} steps of this attempt of an RL run, and the rewards.
+    Speaks: when it is above {training.entropy_high:g} x of what it was in the first recorded steps, or below
+    {training.entropy_low:.0%} while rewards do not rise, at 2 of the last 5 steps, until 5 steps in a row were not;
+    and when it fell for long (Page-Hinkley) below {training.entropy_fall:.0%} while rewards do not rise.
+    Silent: in the first steps, and while rewards rise: entropy falls as a policy learns. Fine-tuning is meant to
+    lower it.
     """
     series = view.trainer("entropy/all/mean")
     limits = view.limits.training
     start = _start(series, limits) if series is not None else None
-    if series is None or start is None or start.median <= 0:
+    if series is None or start is None or start.median <= 0 or view.facts.run.kind != "rl":
         return None
     low = [None if value is None else value < limits.entropy_low * start.median for value in series.values]
-    high = [None if value is None else value > limits.entropy_high * start.median for value in series.values]
-    collapsed, exploded = is_open(low, _OPENS, _CLOSES), is_open(high, _OPENS, _CLOSES)
+    exploded = is_open(_above(series.values, limits.entropy_high * start.median), _OPENS, _CLOSES)
     now = _now(series)
     falls = (
         now is not None
         and now < limits.entropy_fall * start.median
         and _drifted(series, start, limits, upwards=False) > limits.drift_alarm
     )
-    if not (collapsed or exploded or falls):
+    if not exploded and (_learns(view) or not (falls or is_open(low, _OPENS, _CLOSES))):
         return None
-    what = "has exploded" if exploded and not collapsed else "collapses"
-    value, where = _extreme(series, lowest=what == "collapses")
+    what = "has exploded" if exploded else "collapses"
+    value, where = _extreme(series, lowest=not exploded)
     return Finding(
         rule="training.entropy",
         severity=WARNING,
         message=f"Entropy {what}: {value:.4g}{where}, {start.median:.4g} in the first recorded steps",
         evidence=_recent(series),
-        cause="the policy no longer explores: its updates push towards a few answers"
-        if what == "collapses"
-        else "the policy has become noise: the learning rate is too high, or the update diverged",
+        cause="the policy has become noise: the learning rate is too high, or the update diverged"
+        if exploded
+        else "the policy no longer explores: its updates push towards a few answers",
         action=f"Look at rewards and at episodes of these steps. {_GO_BACK}",
     )
 
@@ -179,12 +187,10 @@ def runaway(view: View) -> Finding | None:
     longer = long_is > 1.5 * long_was or cut_is > cut_was + 0.1
     if not (kl_is > limits.kl_climb * kl_was > 0 and cut_is > cut_was and longer):
         return None
-    starts = [start for start, _ in levels if start is not None]
-    rising = [
-        _drifted(series, start, limits, upwards=True) > limits.drift_alarm
-        for series, start in zip((kl, truncated), starts, strict=False)
-    ]
-    if not all(rising):
+    start = levels[1][0]
+    if not _climbs(kl, limits) or start is None:
+        return None
+    if _drifted(truncated, start, limits, upwards=True) <= limits.drift_alarm:
         return None
     return Finding(
         rule="training.runaway",
@@ -227,6 +233,35 @@ def _start(series: Series | None, limits: TrainingLimits) -> Baseline | None:
 def _now(series: Series) -> float | None:
     now = baseline([value for value in series.values if value is not None][-_RECENT:], _RECENT)
     return now.median if now is not None else None
+
+
+def _climbs(series: Series, limits: TrainingLimits) -> bool:
+    """Whether it rose for long, by factors."""
+    logarithm = _logarithm(series)
+    start = _start(logarithm, limits)
+    return start is not None and _drifted(logarithm, start, limits, upwards=True) > limits.drift_alarm
+
+
+def _logarithm(series: Series) -> Series:
+    """Of values that vary by factors. What is not above 0 has none."""
+    values = [math.log(value) if value is not None and value > 0 else None for value in series.values]
+    return dataclasses.replace(series, values=values)
+
+
+def _learns(view: View) -> bool:
+    """Whether the mean reward of an agent is above that of the first recorded steps by more than its scatter, and not
+    far below its best."""
+    limits = view.limits.training
+    for series in view.of_episodes("reward", "mean", agents=True):
+        start, now = _start(series, limits), _now(series)
+        if start is None or now is None:
+            continue
+        values = [value for value in series.values if value is not None]
+        best = max(median(values[index : index + _RECENT]) for index in range(len(values) - _RECENT + 1))
+        gain = best - start.median
+        if now - start.median > start.scatter and now > best - gain / 2:
+            return True
+    return False
 
 
 def _drifted(series: Series, start: Baseline, limits: TrainingLimits, *, upwards: bool) -> float:
