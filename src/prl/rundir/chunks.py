@@ -294,7 +294,7 @@ class _Holes:
         to = "the end" if end is None else f"byte {end}"
         _logger.warning("%s: cannot be read from byte %d to %s (%s)", self.path, start, to, reason)
         if self.damage is not None:
-            self.damage.add(start, f"({reason})".encode())
+            self.damage.add(start, f"({self.path.name} from byte {start} to {to}: {reason})".encode())
 
 
 def _lines(blocks: Iterator[Block]) -> Iterator[tuple[int, bytes, bool]]:

@@ -235,7 +235,7 @@ class TableReader:
         rows: list[dict[str, Any]] = []
         at: list[int] = []
         limit, before = self._doubtful
-        last = self._newest if len(self.store) else Newest(UNKNOWN, 0)
+        last_place, last_line = self._newest if len(self.store) else (UNKNOWN, 0)
         checks = 0
         placed = bool(self.stream.numbers())
         for offset, line in block.lines():
@@ -245,12 +245,12 @@ class TableReader:
             place, number = make_place(row.get("chunk", 0), row.get("offset")), row.get("line")
             if offset < before and place >= limit:
                 continue
-            in_order = place > last.place and number in (None, last.line + 1)
-            checks += not in_order
-            if not (in_order or self._is_row(row, place, placed, look=checks <= _MAX_CHECKS)):
-                self._damage.add(offset, line)
-                continue
-            last = Newest(place, number if type(number) is int else last.line + 1)
+            if place <= last_place or (number != last_line + 1 and number is not None):
+                checks += 1
+                if not self._is_row(row, place, placed, look=checks <= _MAX_CHECKS):
+                    self._damage.add(offset, line)
+                    continue
+            last_place, last_line = place, number if type(number) is int else last_line + 1
             rows.append(row)
             at.append(offset)
         return rows, at

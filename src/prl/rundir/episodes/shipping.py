@@ -128,10 +128,13 @@ class Shipping:
         if b"\0" in block.data or block.data.count(b'"trace_id"') != block.data.count(b"\n"):
             return None
         updates = _Updates()
-        for offset, line in block.lines():
+        for _, line in block.lines():
             if not line.endswith(_NOTHING):
-                row = jsonl.Damage().decode(offset, line)
-                if row is None or _place(row) < 0:
+                try:
+                    row = jsonl.decode(line)[0]
+                except ValueError:
+                    return None
+                if _place(row) < 0:
                     return None
                 updates.add(row)
         self._note_place(name, line)
