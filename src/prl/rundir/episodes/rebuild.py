@@ -339,6 +339,8 @@ class TableReader:
 
     def _append_made(self, records: list["_Made"]) -> None:
         """Make rows of records, as far as they have none."""
+        if not records:
+            return
         there = np.isin([record.place for record in records], self.store["place"])
         records = [record for record, known in zip(records, there.tolist(), strict=True) if not known]
         if not records:
