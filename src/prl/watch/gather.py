@@ -54,7 +54,8 @@ def _just_lost(facts: Facts) -> bool:
     launcher = facts.launcher
     if launcher is None or launcher.phase in ENDED or facts.as_of - launcher.updated > FRESH:
         return False
-    return any(one.state == GONE for one in (launcher, *facts.processes, *facts.engines))
+    states = [launcher.state, *(one.state for one in facts.processes), *(one.state for one in facts.engines)]
+    return GONE in states
 
 
 def _gather(run_dir: Path, now: float | None, *, ask_engines: bool, ask_slurm: bool) -> Facts:
