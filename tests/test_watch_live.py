@@ -1,0 +1,160 @@
+"""Real runs looked at while they work: well from the first second to the last, and each fault named once it shows."""
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from env_doubles import MODULES
+from prl.trainer.tiny import make_tiny_model
+from prl.watch import Verdict, check_in, status_of
+from prl.watch.verdict import (
+    DEGRADED,
+    DOWN,
+    FAILED,
+    FAILING,
+    FINISHED,
+    HEALTHY,
+    INFO,
+    RUNNING,
+    STARTING,
+)
+from real_run import Run, configuration, running, wait_for
+
+TRUE_ANYWAY = ("memory.short", "disk.filling", "episodes.truncation")
+"""What may be so whatever is tested: of this machine, and of a model that was never taught to end an answer."""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_tiny_model(tmp_path_factory.mktemp("model") / "tiny", hidden_size=32, num_layers=1)
+
+
+def alarms(verdict: Verdict) -> list[str]:
+    """The rules that speak, the gravest first, without information and what is so anyway."""
+    return [one.rule for one in verdict.findings if one.severity != INFO and one.rule not in TRUE_ANYWAY]
+
+
+def until(run: Run, right: Callable[[Verdict], bool], what: str) -> Verdict:
+    """Look until a verdict is right."""
+
+    def look() -> Verdict | None:
+        verdict = status_of(run.layout.root)
+        return verdict if right(verdict) else None
+
+    found: Verdict = wait_for(look, what)
+    return found
+
+
+def entry(run: Run) -> str:
+    """What a check-in writes now."""
+    return check_in(run.layout.root).entry
+
+
+def test_a_run_is_well_from_its_first_second_to_its_last(tmp_path: Path, model: Path) -> None:
+    config = configuration(tmp_path, model, max_steps=24, orchestrator={"metrics_interval": 0.5})
+    phases: list[str] = []
+    with running(config) as run:
+        wait_for(run.status, "the launcher's word")
+        while run.process.poll() is None:
+            verdict = status_of(run.layout.root)
+            assert (verdict.phase, alarms(verdict)) == (verdict.phase, [])
+            assert verdict.health in (HEALTHY, DEGRADED), verdict.reason
+            if verdict.phase not in phases:
+                phases.append(verdict.phase)
+            time.sleep(1)  # how often somebody looks, not how long anything takes
+        assert run.end() == 0, run.text[-3000:]
+    last = status_of(run.layout.root)
+    assert (last.phase, last.health, alarms(last), last.step) == (FINISHED, HEALTHY, [], 24)
+    assert phases[:2] == [STARTING, RUNNING]
+
+
+def test_processes_that_are_stopped_and_killed(tmp_path: Path, model: Path) -> None:
+    config = configuration(tmp_path, model, max_steps=1000, orchestrator={"metrics_interval": 0.5})
+    with running(config) as run:
+        run.wait_for_step(2)
+        trainer = run.find("trainer")
+        trainer.send_signal(signal.SIGSTOP)
+        wait_for(lambda: trainer.status() == psutil.STATUS_STOPPED, "the trainer's stop")
+        stopped = check_in(run.layout.root)
+        assert alarms(stopped.verdict)[0] == "process.stopped"
+        assert f"kill -CONT {trainer.pid}" in stopped.verdict.findings[0].action
+        assert "Stopped by a signal" in stopped.entry
+        trainer.send_signal(signal.SIGCONT)
+        run.wait_for_step(run.step() + 2)
+        until(run, lambda verdict: not alarms(verdict), "a verdict without alarms after the trainer went on")
+
+        # The line in the environment's log is there once the server has noticed.
+        worker = run.titled("Verifiers::EnvWorker0")
+        worker.kill()
+        log = run.layout.attempt_logs(1) / "envs/train/reverse-text.log"
+        wait_for(lambda: "exited with code -9" in log.read_text(), "the worker's death in the log")
+        told = check_in(run.layout.root)
+        assert alarms(told.verdict)[0] == "process.worker-gone"
+        assert told.verdict.health == DEGRADED
+        assert "**Health**: Degraded" in told.entry
+
+        engine = run.find("inference")
+        engine.kill()
+        wait_for(lambda: not engine.is_running() or engine.status() == psutil.STATUS_ZOMBIE, "the engine's end")
+        first = status_of(run.layout.root)
+        assert (first.phase, first.health) in ((FAILING, DOWN), (FAILED, DOWN))
+        assert "inference" in first.findings[0].message
+        assert run.end() == 1
+    last = check_in(run.layout.root)
+    assert (last.verdict.phase, last.verdict.health, alarms(last.verdict)[0]) == (FAILED, DOWN, "process.run-failed")
+    assert "inference was killed by signal 9" in last.entry
+
+
+def moody(root: Path, model: Path, lr: float = 1e-4, **mood: object) -> Path:
+    """A run on an environment in this mood: its rewards are random, so that there is something to train on."""
+    source = [{"env": {"taskset": {"id": "moody-env", **mood}}, "timeout": 30, "serve": {"interval": 0.5}}]
+    return configuration(
+        root,
+        model,
+        max_steps=1000,
+        ckpt=None,
+        trainer={"optim": {"lr": lr}},
+        orchestrator={"train": {"source": source}, "metrics_interval": 0.5},
+    )
+
+
+@pytest.mark.faults
+def test_an_environment_that_fails_a_third_of_its_episodes(
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(MODULES))
+    with running(moody(tmp_path, model, failing=0.3)) as run:
+        run.wait_for_step(3)
+        verdict = until(run, lambda verdict: bool(alarms(verdict)), "an alarm")
+        finding = verdict.findings[0]
+        assert (finding.rule, verdict.health, verdict.phase) == ("episodes.error-rate", DEGRADED, RUNNING)
+        assert "moody-env" in finding.message
+        assert "TaskError" in (finding.cause or "")
+        assert "episodes.error-rate" in entry(run)
+
+
+@pytest.mark.faults
+def test_a_reward_that_never_changes(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No group has a signal, so nothing can be shipped and no step is ever made."""
+    monkeypatch.setenv("PYTHONPATH", str(MODULES))
+    with running(moody(tmp_path, model, constant=True)) as run:
+        verdict = until(run, lambda verdict: bool(alarms(verdict)), "an alarm")
+        assert alarms(verdict)[0] == "episodes.no-signal"
+        assert "episodes.no-signal" in entry(run)
+
+
+@pytest.mark.faults
+def test_a_learning_rate_a_thousand_times_too_high(
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(MODULES))
+    with running(moody(tmp_path, model, lr=0.1)) as run:
+        first = until(run, lambda verdict: bool(alarms(verdict)), "an alarm")
+        assert alarms(first)[0] == "training.mismatch-kl"
+        worse = until(run, lambda verdict: verdict.health == DOWN, "a verdict that it is down")
+        assert alarms(worse)[0] == "training.mismatch-kl"
+        assert "training.mismatch-kl" in entry(run)
