@@ -166,3 +166,17 @@ def test_long_look_says_how_far_it_is_on_a_terminal_alone(monkeypatch: pytest.Mo
         ticker(2, 10)
         ticker(3, 10)
     assert capsys.readouterr().err == "\rlooking at runs: 2 of 10\r" + " " * 24 + "\r"
+
+
+def test_a_run_without_an_end_is_told_from_one_of_which_nothing_is_known(tmp_path: Path) -> None:
+    resolved = "configs/attempt_1/resolved/trainer.json"
+    write(tmp_path / "endless", {resolved: {"max_steps": None}, "logs/attempt_1/trainer.log": "x"})
+    write(tmp_path / "unknown", {resolved: {"model": {"name": "tiny"}}, "logs/attempt_1/trainer.log": "x"})
+    rows = {row["name"]: row for row in answer(tmp_path, "--no-health")["rows"]}
+    assert {name: (row["max_steps"], row["endless"]) for name, row in rows.items()} == {
+        "endless": (None, True),
+        "unknown": (None, False),
+    }
+    lines = call(tmp_path, "--no-health").stdout
+    assert "? / ∞" in lines
+    assert "? / ?" in lines

@@ -102,5 +102,9 @@ def test_values_steps_and_moments() -> None:
         "21877",
         "1.5e-07",
     ]
-    assert (step_words(None, None), step_words(3, 40)) == ("? / ∞", "3 / 40")
+    assert (step_words(None, None), step_words(3, 40), step_words(3, None, endless=True)) == (
+        "? / ?",
+        "3 / 40",
+        "3 / ∞",
+    )
     assert utc_words(0.0) == "1970-01-01 00:00 UTC"

@@ -68,7 +68,7 @@ def test_unknown_health_is_written_degraded_with_a_note(tmp_path: Path) -> None:
 def test_run_that_recorded_nothing(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     found = fields(status_md.entry(status_of(tmp_path, T0)))
-    assert (found["step"], found["max"], found["progress"]) == ("?", "∞", "nothing recorded yet")
+    assert (found["step"], found["max"], found["progress"]) == ("?", "?", "nothing recorded yet")
 
 
 @pytest.mark.parametrize("written", ["", "# Notes by hand\n", "no newline at the end"])

@@ -51,7 +51,8 @@ def lines_of_changes() -> Iterator[Show]:
     def show(verdict: Verdict) -> None:
         nonlocal last
         rules = ", ".join(finding.rule for finding in verdict.findings)
-        state = f"{verdict.health}: {verdict.phase}, step {step_words(verdict.step, verdict.max_steps)}"
+        step = step_words(verdict.step, verdict.max_steps, endless=verdict.endless)
+        state = f"{verdict.health}: {verdict.phase}, step {step}"
         state += f" [{rules}]" if rules else ""
         if state != last:
             print_text(f"{clock_words(verdict.as_of)} {safe(state)}\n")

@@ -149,6 +149,7 @@ def _json_row(row: _Row) -> dict[str, Any]:
         "step": run.step,
         "shipped_step": progress.orchestrator.value if progress.orchestrator else None,
         "max_steps": run.max_steps,
+        "endless": run.endless,
         "episodes": progress.episodes.value if progress.episodes else None,
         "planned_episodes": run.planned_episodes,
         "last_progress": {"time": last.time, "source": last.source} if last else None,
@@ -216,7 +217,9 @@ def _step(run: RunInfo) -> str:
         episodes = run.progress.episodes
         done = "?" if episodes is None or episodes.value is None else str(episodes.value)
         return f"{done} episodes" if run.planned_episodes is None else f"{done} / {run.planned_episodes} episodes"
-    return step_words(run.step, run.max_steps) if run.kind != "other" or run.step is not None else "-"
+    return (
+        step_words(run.step, run.max_steps, endless=run.endless) if run.kind != "other" or run.step is not None else "-"
+    )
 
 
 def _age(run: RunInfo, now: float) -> str:

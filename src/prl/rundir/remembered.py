@@ -26,7 +26,7 @@ from prl.rundir.regular import read_regular
 from prl.rundir.runs import RunInfo, has_signs, read_run
 from prl.rundir.status import FAILED, FINISHED, STOPPED
 
-FORM = 3
+FORM = 4
 """Version of the file's form, and of what :func:`read_run` makes of a run: raise it when either changes."""
 
 _WATCHED = ("", "configs", "launcher/status.json", *METRICS, EPISODE_INDEX)

@@ -63,7 +63,9 @@ class RunInfo:
     train_envs: tuple[str, ...]
     eval_envs: tuple[str, ...]
     max_steps: int | None
-    """None: without an end, or not known."""
+    """None: without an end (``endless``), or not known."""
+    endless: bool
+    """Whether the configuration says that there is no last step."""
     planned_episodes: int | None
     """Episodes that an evaluation is to have."""
     created: float | None
@@ -184,7 +186,8 @@ def read_run(path: Path) -> RunInfo:
         dataset=_dataset(documents),
         train_envs=_environments(tree, attempts, documents, "train"),
         eval_envs=_environments(tree, attempts, documents, "eval"),
-        max_steps=_max_steps(documents, status),
+        max_steps=(max_steps := _max_steps(documents, status)),
+        endless=max_steps is None and any(each.get("max_steps", 0) is None for each in _sources(documents)),
         planned_episodes=planned_episodes(tree) if kind == EVAL else None,
         created=_created(tree, attempts, environments),
         progress=progress,

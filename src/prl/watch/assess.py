@@ -59,6 +59,7 @@ def assess(facts: Facts, thresholds: Thresholds = DEFAULT, rules: Sequence[Rule]
         awaits=_awaits(view),
         step=view.step,
         max_steps=facts.run.max_steps,
+        endless=facts.run.endless,
         since_progress=view.idle,
         bottleneck=view.bottleneck,
         numbers=key_numbers(facts),

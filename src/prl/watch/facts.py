@@ -41,6 +41,8 @@ class RunIdentity:
     source: str | None = None
     """Directory of the resolved configuration, relative to the run."""
     max_steps: int | None = None
+    endless: bool = False
+    """Whether the configuration says that there is no last step. Else an unknown ``max_steps`` is just not known."""
     model: str | None = None
     envs: list[str] = field(default_factory=list)
     env_startup_timeout: float = 600.0

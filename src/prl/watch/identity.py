@@ -28,13 +28,15 @@ def identity_facts(
     sources = as_object(orchestrator.get("train")).get("source") or orchestrator.get("env")
     client = as_object(as_object(orchestrator.get("model")).get("client") or orchestrator.get("client"))
     kind = next((kind for name, kind in _KINDS if name in known), "other")
+    max_steps = _first_int(*(document.get("max_steps") for document in everything), status and status.max_steps)
     return RunIdentity(
         name=status.run_name if status is not None and status.run_name else files.root.name,
         dir=str(files.root),
         kind=status.kind if status is not None else kind,
         layout=files.layout,
         source=files.resolved.relative_to(files.root).as_posix() if files.resolved else None,
-        max_steps=_first_int(*(document.get("max_steps") for document in everything), status and status.max_steps),
+        max_steps=max_steps,
+        endless=max_steps is None and any(document.get("max_steps", 0) is None for document in everything),
         model=_model_name(everything),
         envs=[name for source in sources if (name := source_name(source))] if isinstance(sources, list) else [],
         env_startup_timeout=_seconds(orchestrator.get("env_startup_timeout"), 600.0),

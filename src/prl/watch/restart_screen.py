@@ -74,7 +74,7 @@ def _plan_lines(plan: RestartPlan) -> Iterator[str]:
 def _resumption_lines(resumption: Resumption) -> Iterator[str]:
     attempt = f", attempt {resumption.attempt}" if resumption.attempt is not None else ""
     yield f"{safe(resumption.run)}{attempt}  ({safe(resumption.run_dir)})"
-    step = step_words(resumption.step, resumption.max_steps)
+    step = step_words(resumption.step, resumption.max_steps, endless=resumption.endless)
     yield f"{_RESULTS[resumption.result]}: {resumption.phase}, {resumption.health}, step {step}"
     yield from _conditions(resumption.conditions)
 

@@ -39,6 +39,8 @@ class Resumption:
     result: str
     """``resumed``, ``not yet``, ``not resumed`` or ``unknown``."""
     conditions: list[Condition] = field(default_factory=list)
+    endless: bool = False
+    """Whether the run was configured to have no last step."""
 
     @property
     def exit_code(self) -> int:
@@ -60,6 +62,7 @@ def resumption(facts: Facts, verdict: Verdict) -> Resumption:
         resume_step=facts.run.resume_step,
         result=_result(verdict, conditions),
         conditions=conditions,
+        endless=facts.run.endless,
     )
 
 

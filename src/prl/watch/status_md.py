@@ -30,7 +30,7 @@ def entry(verdict: Verdict, previous: LastEntry | None = None, introduction: Seq
     lines = [
         f"## {utc_words(verdict.as_of)}",
         "",
-        f"**Step**: {step_words(verdict.step, verdict.max_steps)}",
+        f"**Step**: {step_words(verdict.step, verdict.max_steps, endless=verdict.endless)}",
         f"**Health**: {health}",
         "",
         f"**Progress**: {_group(numbers.progress)}",

@@ -153,6 +153,7 @@ class Verdict:
     step: int | None
     """Last finished optimizer step."""
     max_steps: int | None
+    """None: without an end (``endless``), or not known."""
     since_progress: float | None
     """Seconds since a progress counter last advanced."""
     bottleneck: Bottleneck | None = None
@@ -163,6 +164,8 @@ class Verdict:
     errors: list[LogError] = field(default_factory=list)
     """The newest error of each log; the earliest primary one first."""
     unknown: list[str] = field(default_factory=list)
+    endless: bool = False
+    """Whether the run was configured to have no last step."""
     schema_version: int = SCHEMA_VERSION
 
     @property

@@ -40,9 +40,10 @@ def value_words(key: str, value: float) -> str:
     return f"{value:.{digits}g}"
 
 
-def step_words(step: int | None, max_steps: int | None) -> str:
-    """``12 / 40``; ``?`` where nothing says, ``∞`` for a run without an end."""
-    return f"{'?' if step is None else step} / {'∞' if max_steps is None else max_steps}"
+def step_words(step: int | None, max_steps: int | None, *, endless: bool = False) -> str:
+    """``12 / 40``; ``?`` where nothing says, ``∞`` for a run that was configured to have no end."""
+    last = max_steps if max_steps is not None else "∞" if endless else "?"
+    return f"{'?' if step is None else step} / {last}"
 
 
 def utc_words(time: float) -> str:

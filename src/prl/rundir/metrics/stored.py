@@ -78,6 +78,9 @@ def _columns(found: cache.Cached) -> Columns:
         segments.append(segment)
     columns = Columns(catalogue, rows, SegmentStack(segments))
     columns.damage = Damage(**meta["damage"])
+    form = meta["schema_version"]
+    _require(form is None or type(form) is int)
+    columns.schema_version = form
     columns.drift = {str(key): int(count) for key, count in meta["drift"].items()}
     return columns
 
