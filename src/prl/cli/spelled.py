@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from prl.rundir.episodes.filters import Filters
 from prl.rundir.episodes.store import AGENT_SEPARATOR
@@ -22,9 +23,10 @@ def as_recorded(table: EpisodeTable, filters: Filters) -> Filters:
         for name, texts in wanted.items()
         if texts is not None
     }
-    return replace(
-        filters, **{name: tuple(one for text in wanted[name] for one in spelled(text, known[name])) for name in known}
-    )
+    changed: dict[str, Any] = {
+        name: tuple(one for text in wanted[name] for one in spelled(text, names)) for name, names in known.items()
+    }
+    return replace(filters, **changed)
 
 
 def spelled(text: str, known: Iterable[str]) -> list[str]:

@@ -43,7 +43,8 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 def _lines(verdict: Verdict) -> Iterator[str]:
     stage = f" at '{verdict.stage}'" if verdict.stage else ""
-    yield f"{verdict.health}: {verdict.phase}{stage}, step {step_words(verdict.step, verdict.max_steps, endless=verdict.endless)}{_age(verdict)}"
+    step = step_words(verdict.step, verdict.max_steps, endless=verdict.endless)
+    yield f"{verdict.health}: {verdict.phase}{stage}, step {step}{_age(verdict)}"
     # A finding is shown below with its evidence: its sentence is not said twice.
     if verdict.reason and verdict.reason not in [finding.message for finding in verdict.findings]:
         yield f"  {safe(verdict.reason)}"
