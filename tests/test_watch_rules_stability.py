@@ -121,6 +121,14 @@ def test_entropy_that_falls_while_rewards_stand_or_fall_back_is_told() -> None:
     assert said(dataclasses.replace(tuned, run=dataclasses.replace(tuned.run, kind="sft")), "training.entropy") is None
 
 
+def test_a_cliff_of_entropy_is_told_whatever_rewards_do() -> None:
+    rewards = steps("orch", "train/agg/all/agent/reward/mean", [0.5 + 0.01 * n for n in range(24)])
+    cliff = steps("trainer", ENTROPY, [*noisy(1.0, 22), 0.1, 0.1])
+    finding = said(facts(cliff, rewards), "training.entropy")
+    assert finding is not None
+    assert "collapses: 0.1 at step" in finding.message
+
+
 def test_entropy_that_explodes_is_told() -> None:
     finding = said(facts(steps("trainer", ENTROPY, [*noisy(1.0, 20), 2.5, 2.6])), "training.entropy")
     assert finding is not None

@@ -105,11 +105,12 @@ def entropy(view: View) -> Finding | None:
     """The policy's entropy collapses, or explodes.
 
     Needs: `entropy/all/mean` of at least {training.least} steps of this attempt of an RL run, and the rewards.
-    Speaks: when it is above {training.entropy_high:g} x of what it was in the first recorded steps, or below
-    {training.entropy_low:.0%} while rewards do not rise, at 2 of the last 5 steps, until 5 steps in a row were not;
-    and when it fell for long (Page-Hinkley) below {training.entropy_fall:.0%} while rewards do not rise.
-    Silent: in the first steps, and while rewards rise: entropy falls as a policy learns. Fine-tuning is meant to
-    lower it.
+    Speaks: when 2 of the last 5 steps were above {training.entropy_high:g} x of what it was in the first recorded
+    steps, or below {training.entropy_low:.0%} of the median of the {training.window} steps before them (a cliff),
+    until 5 steps in a row were not; and while rewards do not rise, when 2 of 5 were below {training.entropy_low:.0%}
+    of the first recorded steps, or it fell for long (Page-Hinkley) below {training.entropy_fall:.0%}.
+    Silent: in the first steps, and when it falls slowly while rewards rise: entropy falls as a policy learns.
+    Fine-tuning is meant to lower it.
     """
     series = view.trainer("entropy/all/mean")
     limits = view.limits.training
@@ -124,7 +125,13 @@ def entropy(view: View) -> Finding | None:
         and now < limits.entropy_fall * start.median
         and _drifted(series, start, limits, upwards=False) > limits.drift_alarm
     )
-    if not exploded and (_learns(view) or not (falls or is_open(low, _OPENS, _CLOSES))):
+
+    def cliff(value: float, usual: Baseline) -> bool:
+        return value < limits.entropy_low * usual.median and -usual.excess(value) > limits.mads
+
+    fell = is_open(_against(series, limits, cliff)[0], _OPENS, _CLOSES)
+    sank = (falls or is_open(low, _OPENS, _CLOSES)) and not _learns(view)
+    if not (exploded or fell or sank):
         return None
     what = "has exploded" if exploded else "collapses"
     value, where = _extreme(series, lowest=not exploded)
