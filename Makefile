@@ -4,6 +4,7 @@
 #   TORCH_INDEX  address of a package index with CPU builds of torch. On Linux a plain torch is a CUDA build of several
 #                gigabytes: set this unless you have an NVIDIA GPU, or unless pip already finds a CPU build.
 #   OUTPUT_DIR   where `make demo` puts its runs
+#   TEST_PROCESSES  how many processes share the test suite (default 2)
 
 PYTHON ?= python3
 TORCH_INDEX ?=
@@ -12,12 +13,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST_ARGS ?=
+# Tests of one file stay in one process. More than one a core and runs of real processes starve each other.
+TEST_PROCESSES ?= 2
 
 # Bytecode caches halve the start of every process of a run.
 unexport PYTHONDONTWRITEBYTECODE
 export OMP_NUM_THREADS := 1
 
-.PHONY: help install demo test test-faults lint format bench bench-trl docs constraints resolve clean
+.PHONY: help install demo test test-faults lint format bench bench-rundir bench-trl docs constraints resolve clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
@@ -35,7 +38,7 @@ demo: install ## train a tiny model by SFT and asynchronous RL on this machine, 
 	$(BIN)/python examples/reverse_text/demo.py --output-dir $(OUTPUT_DIR)
 
 test: install ## the test suite (at most 12 minutes on two cores)
-	$(BIN)/pytest -m "not faults" $(PYTEST_ARGS)
+	$(BIN)/pytest -m "not faults" -n $(TEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
 
 test-faults: install ## the long fault matrices
 	$(BIN)/pytest -m faults $(PYTEST_ARGS)
@@ -56,6 +59,9 @@ bench: install ## the benchmarks of docs/benchmarks.md, but the one against TRL
 	$(BIN)/python benchmarks/env_server.py
 	$(BIN)/python benchmarks/rundir_write.py
 	$(BIN)/python benchmarks/status.py
+
+bench-rundir: install ## reading and writing recorded runs of real size (generates 17 GB below build/ once)
+	$(BIN)/python benchmarks/rundir.py --dir build/rundir
 
 bench-trl: install ## seconds a step beside TRL, which gets an environment of its own under build/
 	$(BIN)/python benchmarks/vs_trl.py
