@@ -20,6 +20,7 @@ from prl.rundir.jsonl import Damage
 from prl.rundir.metrics.reader import read_metrics
 from prl.rundir.status import FAILED, FINISHED, STOPPED, read_status
 from prl.trainer.tiny import make_tiny_model
+from prl.watch import status_of
 from real_run import Run, configuration, running, wait_for
 
 
@@ -36,6 +37,14 @@ def check_readable(run: Run) -> None:
     episodes = list(iter_episodes(run.layout.traces, damage))
     assert damage.lines == 0
     assert episodes
+
+
+def check_told(run: Run, phase: str, health: str, *words: str) -> None:
+    """What a check-in says of the run now."""
+    told = status_of(run.layout.root)
+    assert (told.phase, told.health) == (phase, health)
+    said = f"{told.reason} {[(one.rule, one.message, one.cause) for one in told.findings]}"
+    assert [word for word in words if word not in said] == []
 
 
 def check_gone(run: Run) -> None:
@@ -63,6 +72,7 @@ def test_deaths_and_resumes(tmp_path: Path, model: Path) -> None:
         assert run.end() == 1
         assert "Trainer failed" in run.text
         assert "SIGKILL" in run.text
+        check_told(run, FAILED, "Down", "process.run-failed", "trainer", "SIGKILL")
         check_gone(run)
         check_readable(run)
         status = read_status(run.layout.status_json)
@@ -80,6 +90,7 @@ def test_deaths_and_resumes(tmp_path: Path, model: Path) -> None:
         run.find("orchestrator").send_signal(signal.SIGKILL)
         assert run.end() == 1
         assert "Orchestrator failed with exit code -9" in run.text
+        check_told(run, FAILED, "Down", "process.run-failed", "orchestrator was killed by signal 9")
         check_gone(run)
         check_readable(run)
 
@@ -96,12 +107,14 @@ def test_deaths_and_resumes(tmp_path: Path, model: Path) -> None:
             "the launcher's death in status.json",
             30,
         )
+        check_told(run, FAILED, "Down", "launcher")
 
     third = checkpoints.complete_steps(run.layout.checkpoints)
     last = third[-1] + 3
     with running(config, "--resume", "--max_steps", str(last)) as run:
         assert run.end() == 0, run.text[-4000:]
         assert "Training finished!" in run.text
+        check_told(run, FINISHED, "Healthy")
         check_gone(run)
         check_readable(run)
         status = read_status(run.layout.status_json)
@@ -125,6 +138,7 @@ def test_a_server_that_dies_ends_the_run(tmp_path: Path, model: Path, name: str,
         assert run.end() == 1
         line = next(line for line in run.text.splitlines() if "failed with exit code -9" in line)
         assert title in line
+        check_told(run, FAILED, "Down", "process.run-failed", f"{name} was killed by signal 9")
         check_gone(run)
         check_readable(run)
 
@@ -135,6 +149,7 @@ def test_a_signal_stops_the_run(tmp_path: Path, model: Path, signum: signal.Sign
         run.wait_for_step(1)
         run.process.send_signal(signum)
         assert run.end() == exit_code
+        check_told(run, STOPPED, "Down", signum.name)
         check_gone(run)
         check_readable(run)
         status = read_status(run.layout.status_json)
@@ -195,6 +210,8 @@ def test_a_full_disk_is_loud_and_the_run_goes_on_when_space_returns(
             return "No space left" in run.text
 
         wait_for(loud, "an error line on the full disk")
+        told = status_of(run.layout.root)
+        assert (told.findings[0].rule, told.health) in (("disk.full", "Down"), ("disk.full", "Degraded"))
         stuck = run.step()
         ballast.unlink()
         run.wait_for_step(stuck + 3)
