@@ -31,6 +31,7 @@ from prl.watch.verdict import Verdict
     is_flag=True,
     help="Say whether the newest attempt took up the work; the exit status says it too.",
 )
+@click.option("--probe", is_flag=True, help="Also look at the nodes of the run's SLURM job, through srun --overlap.")
 @click.option(
     "--facts",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -42,7 +43,14 @@ from prl.watch.verdict import Verdict
     help="Also write the facts to this file, secrets masked: for a bug report, or to judge them again.",
 )
 def status(
-    run: str | None, *, as_json: bool, follow: bool, since_restart: bool, facts: Path | None, save_facts: Path | None
+    run: str | None,
+    *,
+    as_json: bool,
+    follow: bool,
+    since_restart: bool,
+    probe: bool,
+    facts: Path | None,
+    save_facts: Path | None,
 ) -> int:
     """How a run is doing: verdict, findings with evidence, key numbers.
 
@@ -51,22 +59,32 @@ def status(
     """
     if facts is not None and run is not None:
         raise click.UsageError("give a RUN or --facts, not both")
-    if follow and (as_json or since_restart or facts is not None or save_facts is not None):
+    if follow and (as_json or since_restart or probe or facts is not None or save_facts is not None):
         raise click.UsageError("--follow goes with no other option")
+    if probe and (since_restart or facts is not None):
+        raise click.UsageError("--probe looks at nodes of now: not with --facts or --since-restart")
     if follow:
         return _follow(locate_run(run))
     known = recorded_facts(facts) if facts is not None else gather(locate_run(run))
     if save_facts is not None:
         _save(known, save_facts)
     verdict = judge(known)
-    return _resumption(known, verdict, as_json) if since_restart else _verdict(verdict, as_json)
+    if since_restart:
+        return _resumption(known, verdict, as_json)
+    return _verdict(verdict, as_json, known if probe else None)
 
 
-def _verdict(verdict: Verdict, as_json: bool) -> int:
+def _verdict(verdict: Verdict, as_json: bool, probed: Facts | None = None) -> int:
+    """``probed``: the facts whose job's nodes are to be looked at as well."""
+    seen = None
+    if probed is not None:
+        from prl.cli.probing import look_at_nodes
+
+        seen = look_at_nodes(probed)
     if as_json:
-        print_json(verdict_answer(verdict))
+        print_json(verdict_answer(verdict) | ({"probe": seen.to_json()} if seen else {}))
     else:
-        print_text(render(verdict))
+        print_text(render(verdict) + (seen.text() if seen else ""))
     return verdict.exit_code
 
 
