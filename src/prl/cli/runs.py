@@ -193,7 +193,8 @@ def _table(found: RunList, wanted: Sequence[RunInfo], rows: Sequence[_Row]) -> l
 
 def _cells(row: _Row, now: float) -> tuple[str, ...]:
     run = row.run
-    model = (run.model or run.dataset or "").rstrip("/").rpartition("/")[2]
+    # Made safe before it is cut: the rest of an address with a password does not look like one.
+    model = safe(run.model or run.dataset or "").rstrip("/").rpartition("/")[2]
     return (
         row.name,
         run.kind,
