@@ -360,7 +360,7 @@ def nan_dropped_by_the_writer(here: Path) -> State:
     return stands_for(run, run.step(13, **{"loss/mean": float("nan"), "optim/grad_norm": float("inf")}), 1)
 
 
-def after(values: Callable[[SampleRun, int], None], steps: int = 8) -> Maker:
+def after(values: Callable[[SampleRun, int], None], name: str = "make", steps: int = 8) -> Maker:
     """A healthy run to whose next steps ``values`` adds metrics."""
 
     def make(here: Path) -> State:
@@ -370,6 +370,7 @@ def after(values: Callable[[SampleRun, int], None], steps: int = 8) -> Maker:
             values(run, step)
         return stands_for(run, last, 1)
 
+    make.__name__ = name
     return make
 
 
@@ -384,9 +385,9 @@ def _group_rates(trainable: float, none: float, every: float) -> Callable[[Sampl
     return add
 
 
-zero_signal = after(_group_rates(0.15, 0.85, 0.0))
+zero_signal = after(_group_rates(0.15, 0.85, 0.0), "zero_signal")
 """85 % of the groups fail at every attempt."""
-constant_reward = after(_group_rates(0.0, 0.0, 1.0))
+constant_reward = after(_group_rates(0.0, 0.0, 1.0), "constant_reward")
 
 
 def all_episodes_fail(here: Path) -> State:
@@ -503,6 +504,7 @@ def of_prime_rl(layout: str, ended: str, **shape: Any) -> Maker:
         root = write_run(here / "run", wanted)
         return State(root, _newest(root) + (60 if ended != "hung" else 3600))
 
+    make.__name__ = f"of_prime_rl_{layout}_{ended}"
     return make
 
 
@@ -514,6 +516,7 @@ def of_this_project(ended: str, **shape: Any) -> Maker:
         updated = json.loads((root / "launcher/status.json").read_text())["updated"]
         return State(root, updated + 5)
 
+    make.__name__ = "_".join(["of_this_project", ended, *map(str, shape.values())])
     return make
 
 

@@ -161,6 +161,8 @@ TABLE = [
     Row(runs.of_prime_rl("B", "running"), RUNNING, HEALTHY, NOBODY, 0),
     Row(runs.of_prime_rl("B", "failed"), FAILED, DOWN, "process.run-failed", 2, ("trainer",)),
     Row(runs.of_prime_rl("C", "running"), RUNNING, HEALTHY, NOBODY, 0),
+    # The launcher's line in its job's log: it was told to end.
+    Row(runs.of_prime_rl("C", "stopped"), STOPPED, DOWN, NOBODY, 2),
     # An hour without progress, and nothing says whether its processes live: they are on another host.
     Row(runs.of_prime_rl("C", "hung"), PHASE_UNKNOWN, UNKNOWN, NOBODY, 3),
     # The launcher on the other host speaks: its word is fresh.
@@ -227,7 +229,7 @@ def facts_of(make: Maker, here: Path, monkeypatch: pytest.MonkeyPatch) -> Facts:
     return dataclasses.replace(facts, memory=None, disk=Disk("/runs", 2**40, 2**41))
 
 
-@pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row.make.__name__}-{row.phase}")
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.make.__name__)
 def test_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: Row) -> None:
     facts = save(facts_of(row.make, tmp_path, monkeypatch), tmp_path / "facts.json")
     code, result = call("--facts", facts, "--json")

@@ -4,6 +4,7 @@ The launcher's word on its own end is believed. Where it is silent or absent, pr
 state and the progress of the counters say in turn whether the run lives; where nothing does, the phase is unknown.
 """
 
+import re
 from typing import TYPE_CHECKING
 
 from prl.rundir import status
@@ -35,6 +36,7 @@ HOLDING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING
 FAILURES = frozenset({"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE", "REVOKED"})
 _REQUEUE_STATES = frozenset({"REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"})
 
+_SIGNAL = re.compile(r"\bSIG[A-Z]+\b|\binterrupt")
 _ENDED = (status.FINISHED, status.FAILED, status.STOPPED)
 
 
@@ -110,11 +112,21 @@ def _without_launcher(view: "View") -> str:
         return by_job
     if view.vanished:
         return FAILED
+    if _was_stopped(view):
+        return STOPPED
     if view.job is not None and view.job.ended is not None:
         return PHASE_UNKNOWN  # it is over, and nothing says how
     if view.idle is not None and view.idle <= view.stall_bound:
         return DRAINING if view.draining else EVALUATING if view.evaluating else RUNNING
     return PHASE_UNKNOWN
+
+
+def _was_stopped(view: "View") -> bool:
+    """Whether the launcher's last line, in the log of its job, is that a signal made it end everything."""
+    mark = view.facts.mark("teardown")
+    if mark is None or mark.time is None or not _SIGNAL.search(mark.text):
+        return False
+    return mark.time >= (view.last_progress or 0.0) - 1  # its clock is cut to whole seconds
 
 
 def _by_job(view: "View") -> str | None:
