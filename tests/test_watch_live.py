@@ -1,6 +1,9 @@
 """Real runs looked at while they work: well from the first second to the last, and each fault named once it shows."""
 
+import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +27,7 @@ from prl.watch.verdict import (
 )
 from real_run import Run, configuration, running, wait_for
 
+DEMO = Path(__file__).parent.parent / "examples/reverse_text/demo.py"
 TRUE_ANYWAY = ("memory.short", "disk.filling", "episodes.truncation")
 """What may be so whatever is tested: of this machine, and of a model that was never taught to end an answer."""
 
@@ -87,6 +91,34 @@ def test_a_run_is_well_from_its_first_second_to_its_last(tmp_path: Path, model: 
     last = status_of(run.layout.root)
     assert (last.phase, last.health, alarms(last), last.step) == (FINISHED, HEALTHY, [], 24)
     assert phases[:2] == [STARTING, RUNNING]
+
+
+@pytest.mark.faults
+def test_the_demo_is_well_from_its_first_second_to_its_last(tmp_path: Path) -> None:
+    """A model that was taught first: nothing is excused, advice aside. Both runs of it are looked at."""
+    last: dict[str, Verdict] = {}
+    with (tmp_path / "demo.out").open("wb") as output:
+        demo = subprocess.Popen(
+            [sys.executable, str(DEMO), "--output-dir", str(tmp_path / "outputs")],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        while demo.poll() is None:
+            for word in tmp_path.glob("outputs/**/launcher/status.json"):
+                verdict = last[word.parent.parent.name] = status_of(word.parent.parent)
+                excused = TRUE_ANYWAY[:2]
+                assert [one.rule for one in verdict.findings if one.severity != INFO and one.rule not in excused] == []
+            time.sleep(1)  # how often somebody looks
+        assert demo.returncode == 0, (tmp_path / "demo.out").read_text()[-3000:]
+    finally:
+        if demo.poll() is None:
+            os.killpg(demo.pid, signal.SIGTERM)
+            demo.wait(60)
+    ends = [status_of(path.parent.parent) for path in tmp_path.glob("outputs/**/launcher/status.json")]
+    assert len(last) == 2
+    assert [(one.phase, one.health) for one in ends] == [(FINISHED, HEALTHY)] * 2
 
 
 def test_processes_that_are_stopped_and_killed(tmp_path: Path, model: Path) -> None:
