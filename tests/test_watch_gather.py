@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from prl.rundir import status
 from prl.synth import RunShape, write_run
-from prl.watch import assess, gather, render, status_of
+from prl.watch import assess, gather, proctable, render, status_of
 from prl.watch.facts import loads
 from prl.watch.lines import WINDOW
 from sample_runs import T0, SampleRun, running
@@ -139,6 +139,23 @@ def test_real_processes_alive_then_killed(tmp_path: Path) -> None:
         child.kill()
         child.communicate()
     assert gather(run.root).processes[-1].state == "gone"
+
+
+def test_a_run_that_ends_while_it_is_looked_at_has_lost_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last word is written after the launcher's was read, and before the process table is."""
+    run, now = running(tmp_path, 40)
+    run.write_status(pid=2**22 + 5)
+    read_table = proctable.read_table
+
+    def read_late() -> proctable.ProcessTable:
+        run.finish(now)
+        return read_table()
+
+    monkeypatch.setattr(proctable, "read_table", read_late)
+    verdict = status_of(run.root, now)
+    assert (verdict.phase, verdict.health, verdict.findings) == ("finished", "Healthy", [])
 
 
 def test_status_of_the_wrong_types_is_no_status(tmp_path: Path) -> None:

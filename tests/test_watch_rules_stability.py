@@ -69,6 +69,23 @@ def test_a_spike_closes_after_five_quiet_steps() -> None:
     assert said(facts(steps("trainer", NORM, [*spikes, *noisy(0.25, 5)])), rule) is None
 
 
+@pytest.mark.parametrize(
+    ("rule", "key", "usual", "unusual", "words"),
+    [
+        ("training.mismatch-kl", KL, 0.002, (0.9, 0.4), "0.9 at step 27"),
+        ("training.masked", "is_masked/mean", 0.002, (0.3, 0.2), "30.0% of the tokens are outside the trust region at"),
+        ("training.entropy", ENTROPY, 1.0, (0.01, 0.02), "0.01 at step 27"),
+    ],
+)
+def test_an_alarm_that_is_still_open_names_the_step_that_keeps_it_so(
+    rule: str, key: str, usual: float, unusual: tuple[float, float], words: str
+) -> None:
+    finding = said(facts(steps("trainer", key, [usual] * 25 + [*unusual, usual, usual])), rule)
+    # Two steps later the values are the usual ones again, which would contradict the sentence.
+    assert finding is not None
+    assert words in finding.message
+
+
 def test_one_huge_spike_is_told_at_once() -> None:
     finding = said(facts(steps("trainer", NORM, [*noisy(0.25, 20), 300.0])), "training.grad-norm-spike")
     assert finding is not None
