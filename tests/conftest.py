@@ -2,11 +2,16 @@
 
 import os
 import shutil
+import signal
 import socket
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+
+# A suite that was started in the background has SIGINT ignored, and the processes of its tests would never see Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # In CI property tests draw the same examples every time: a change is judged by its own faults. Elsewhere they search.
 settings.register_profile("ci", derandomize=True, deadline=None)
