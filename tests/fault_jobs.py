@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from fault_runs import State, checkpoint, pipeline
+from fault_runs import ENV, TITLES, State, checkpoint, pipeline
 from prl.slurm.commands import Answer, Kind, Query
 from sample_runs import SampleRun, running
 from slurm_answers import Recorded, failed, mark_of, squeue
@@ -228,6 +228,17 @@ def cancelled(here: Path) -> State:
     job_log(run, last + 5, "slurmstepd: error: *** JOB 4242 ON n1 CANCELLED AT 2026-11-29T10:01:00 ***")
     now = last + 600
     return State(run.root, now, answers(now, ended="CANCELLED by 1234|0:15"))
+
+
+def cancelled_and_killed(here: Path) -> State:
+    """SLURM did not wait for long: the launcher is gone and has not written that it was told to end."""
+    run, last = running(here)
+    job_log(run, last)
+    for name in (*TITLES, ENV):
+        run.process(name).started = 1.0  # this pid is another process's by now
+    run.write_status(started=1.0)
+    now = last + 60
+    return State(run.root, now, answers(now, {"T": "CANCELLED"}))
 
 
 def gone_without_accounting(here: Path) -> State:

@@ -211,6 +211,7 @@ TABLE = [
     Row(jobs.reached_its_time_limit, FAILED, DOWN, "slurm.ended", 2, ("time limit",)),
     # Somebody cancelled it: the reason says so, no rule does.
     Row(jobs.cancelled, STOPPED, DOWN, None, 2, ("cancelled",)),
+    Row(jobs.cancelled_and_killed, STOPPED, DOWN, None, 2, ("job 4242 was cancelled",)),
     # How it ended, nobody says.
     Row(jobs.gone_without_accounting, PHASE_UNKNOWN, UNKNOWN, None, 3, ("result unknown",)),
     Row(jobs.succeeded_without_a_finish_line, FAILED, DOWN, "slurm.ended", 2, ("never wrote its finish line",)),

@@ -56,7 +56,8 @@ def phase_of(view: "View") -> str:
             return FINISHED
         if any(process.state == ALIVE for process in view.facts.processes):
             return FAILING
-        return PREEMPTED if job is not None and job.state == "PREEMPTED" else FAILED
+        # Who is told to end with its job is killed soon after, and may not get to write its last word.
+        return {"PREEMPTED": PREEMPTED, "CANCELLED": STOPPED}.get(job.state, FAILED) if job is not None else FAILED
     return _live(view)
 
 

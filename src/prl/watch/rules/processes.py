@@ -2,6 +2,7 @@
 
 from prl.rundir import status
 from prl.watch.facts import ALIVE, GONE
+from prl.watch.phases import FAILURES
 from prl.watch.rules.base import (
     Rule,
     cause_evidence,
@@ -139,10 +140,16 @@ def launcher_gone(view: View) -> Finding | None:
         ],
         cause=_cause(view, "logs/latest/launcher.log")
         if view.cause or view.root_incident
-        else "it was killed, or its host was restarted",
+        else _end_of_job(view) or "it was killed, or its host was restarted",
         action=(f"End the processes that are left by their pids ({names}), then go on. " if left else "")
         + restart(view),
     )
+
+
+def _end_of_job(view: View) -> str | None:
+    """What ended the launcher where its job has failed: all processes of a job end with it."""
+    job = view.job
+    return f"job {job.id} ended as {job.state}" if job is not None and job.state in FAILURES else None
 
 
 def stopped(view: View) -> Finding | None:
