@@ -23,7 +23,7 @@ FIELDS = {
     "S": "1789996400",
     "e": "1790082800",
     "V": "1789996000",
-    "Z": "/work/project",
+    "Z": "/home/ada/project",
     "o": "/out/run/rl.sbatch",
     "k": "(null)",
     "B": "n01",

@@ -34,7 +34,7 @@ def test_every_field_of_a_running_job() -> None:
         submitted=NOW - 4000,
         start=NOW - 3600,
         end=NOW + 82800,
-        work_dir="/work/project",
+        work_dir="/home/ada/project",
         command="/out/run/rl.sbatch",
     )
     assert job.nodes == ("n01", "n02")

@@ -169,7 +169,7 @@ def test_details_cost_one_question_more() -> None:
     assert standing.job is not None
     assert (standing.job.restarts, standing.job.stdout) == (2, "/w d/run.log")
     # What squeue says stays.
-    assert (standing.phase, standing.job.work_dir) == ("running", "/work/project")
+    assert (standing.phase, standing.job.work_dir) == ("running", "/home/ada/project")
     cluster.memory.details("4242")
     assert cluster.slurm.asked == ["squeue", "scontrol"]
     cluster.clock.now += 31
