@@ -1,0 +1,81 @@
+"""A run that somebody looks at: its readers, kept open and read on, each used by one thread at a time.
+
+Metrics, episodes and the rest have locks of their own, so that a long first read of one never keeps the other waiting.
+Left out: which runs there are (:mod:`prl.dashboard.workspace`).
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from prl.rundir.episodes.table import EpisodeTable
+from prl.rundir.metrics.store import MetricsStore
+from prl.rundir.run import Run
+
+REFRESH_SECONDS = 0.5
+"""How old what was read may be. Several clients within that time share one look at the files."""
+
+
+class _Paced:
+    """Whether it is time to look again."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._last = float("-inf")
+
+    def due(self) -> bool:
+        now = time.monotonic()
+        if now - self._last < self._seconds:
+            return False
+        self._last = now
+        return True
+
+
+class OpenRun:
+    """One run's readers."""
+
+    def __init__(self, run_id: str, path: Path) -> None:
+        self.id = run_id
+        self.path = path
+        self.run = Run(path)
+        self._metrics_lock = threading.RLock()
+        self._metrics_pace = _Paced(REFRESH_SECONDS)
+        self._episodes_lock = threading.RLock()
+        self._episodes_pace = _Paced(REFRESH_SECONDS)
+        self._rest_lock = threading.RLock()
+
+    @contextmanager
+    def metrics(self) -> Iterator[MetricsStore]:
+        """The metrics, read on to their end, for as long as the block lasts."""
+        with self._metrics_lock:
+            store = self.run.metrics
+            if self._metrics_pace.due():
+                store.refresh()
+            yield store
+
+    @contextmanager
+    def episodes(self) -> Iterator[EpisodeTable]:
+        """The table of episodes, read on to its end, for as long as the block lasts."""
+        with self._episodes_lock:
+            table = self.run.episodes
+            if self._episodes_pace.due():
+                table.refresh()
+            yield table
+
+    @contextmanager
+    def rest(self) -> Iterator[Run]:
+        """The run for everything that is neither: single episodes, live rows, logs, configurations, reports."""
+        with self._rest_lock:
+            yield self.run
+
+    def metrics_version(self) -> str:
+        """Changes when a metric does."""
+        with self.metrics() as store:
+            return f"{store.rows}"
+
+    def episodes_version(self) -> str:
+        """Changes when an episode, or what is known of one, does."""
+        with self.episodes() as table:
+            return "-".join(map(str, table.version))
