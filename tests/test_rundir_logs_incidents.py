@@ -3,7 +3,8 @@
 import datetime as dt
 from pathlib import Path
 
-from prl.rundir.logs.incidents import Incident, find_incidents
+from prl.rundir.logs.incident_scan import find_incidents
+from prl.rundir.logs.incidents import Incident
 from prl.rundir.logs.merge import RunLogs
 
 HEAD = "--- 2026-11-29 +0000 ---\n"

@@ -1,6 +1,7 @@
 """Known failures by their words."""
 
 import json
+import re
 from importlib import resources
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from prl.rundir.logs.catalogue import load_catalogue
 from prl.rundir.logs.grams import LiteralFilter
 from prl.rundir.logs.signatures import SEVERITIES, load_signatures
+from prl.rundir.needles import required_literals
 
 SIGNATURES = load_signatures()
 RAW = json.loads(resources.files("prl.rundir.logs").joinpath("signatures.json").read_bytes())
@@ -20,7 +22,19 @@ def test_every_signature_knows_its_example(signature_id: str) -> None:
     signature = SIGNATURES.by_id[signature_id]
     assert signature.severity in SEVERITIES
     assert signature_id in [match.signature.id for match in SIGNATURES.find(signature.example)]
-    assert any(literal in signature.example for literal in signature.needed)
+    assert any(literal in signature.example for literal in signature.literals)
+
+
+@pytest.mark.parametrize("signature_id", SIGNATURES.by_id)
+def test_a_match_needs_one_of_the_literals(signature_id: str) -> None:
+    """Else matches were missed: only lines that hold a literal are tried."""
+    signature = SIGNATURES.by_id[signature_id]
+    if signature_id == "env.trace_error":  # too many alternatives to be read off the expression
+        kinds = re.search(r"\((?:\?P<\w+>)?([\w|]+)\)", signature.regex)
+        assert kinds is not None
+        assert [f"— {kind}: " for kind in kinds[1].split("|")] == list(signature.literals)
+    else:
+        assert required_literals(signature.regex) == (list(signature.literals), False)
 
 
 @pytest.mark.parametrize("row", RAW["benign"], ids=lambda row: row["text"][:30])

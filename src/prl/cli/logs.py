@@ -20,7 +20,7 @@ from prl.rundir.logs.console import LEVELS
 from prl.rundir.logs.cursors import CursorError
 from prl.rundir.logs.entries import LogEntry
 from prl.rundir.logs.follow import LogFollower
-from prl.rundir.logs.incidents import Incidents, find_incidents
+from prl.rundir.logs.incident_scan import Incidents, find_incidents
 from prl.rundir.logs.merge import LogFilter, LogPage, RunLogs
 from prl.rundir.search import Query
 from prl.watch.outward import safe, safe_tree

@@ -2,7 +2,7 @@
 
 Only lines that may tell of one are compared: those of level WARNING or above, those without a level, and what follows
 a line without a header of its own. Left out: scanning whole logs, which takes a second for some hundred megabytes and
-is :func:`prl.rundir.logs.incidents.find_incidents`.
+is :func:`prl.rundir.logs.incident_scan.find_incidents`.
 """
 
 from collections.abc import Iterator

@@ -93,15 +93,40 @@ def read_metrics_end(path: Path, source: str, since: float) -> Metrics:
 
 def _rows(end: End, found: Metrics) -> list[MetricsRow]:
     damage, rows = Damage(), []
+    looked_at: dict[str, _Keys] = {}
     for offset, line in end.lines:
         raw = damage.decode(offset, line)
-        if raw is not None:
-            rows.append(parse_row(_slim(raw)))
+        if raw is None:
+            continue
+        producer = raw.get("producer")
+        if isinstance(producer, str):  # else the row stays whole, since its keys tell who wrote it
+            keys = looked_at.get(producer) or looked_at.setdefault(producer, _Keys(producer))
+            raw = keys.only(raw)
+        rows.append(parse_row(raw))
     if damage.lines:
         found.unknown.append(
             f"{found.source}: {damage.lines} unreadable lines, the first at byte {damage.first_offset}: {damage.sample}"
         )
     return rows
+
+
+class _Keys:
+    """Which keys of a producer's rows are looked at. Its rows have the same ones again and again: each is told once."""
+
+    def __init__(self, producer: str) -> None:
+        self._producer = producer
+        self._seen = set(RESERVED)
+        self._kept = set(RESERVED)
+
+    def only(self, raw: dict[str, Any]) -> dict[str, Any]:
+        """The row with these keys, or with any one key: that the step exists is progress."""
+        new = raw.keys() - self._seen
+        self._seen |= new
+        self._kept |= {key for key in new if kept_points(self._producer, key) or key.startswith(_INFERENCE)}
+        kept = self._kept.intersection(raw)
+        if kept <= RESERVED:
+            kept |= set(next(([key] for key in raw if key not in RESERVED), []))
+        return {key: raw[key] for key in kept}
 
 
 def _take_series(history: MetricsHistory, found: Metrics) -> None:
@@ -118,19 +143,6 @@ def _take_series(history: MetricsHistory, found: Metrics) -> None:
             for point in points[-LAST:]
             if not math.isfinite(point.value)
         ]
-
-
-def _slim(raw: dict[str, Any]) -> dict[str, Any]:
-    """The row with the keys that are looked at, or with any one key: that the step exists is progress.
-
-    A row without a producer stays whole, since its keys tell who wrote it.
-    """
-    producer = raw.get("producer")
-    if not isinstance(producer, str):
-        return raw
-    kept = {key: value for key, value in raw.items() if kept_points(producer, key) or key.startswith(_INFERENCE)}
-    kept = kept or {key: raw[key] for key in [key for key in raw if key not in RESERVED][:1]}
-    return {**kept, **{key: raw[key] for key in RESERVED if key in raw}}
 
 
 def _without_engines(row: MetricsRow, found: Metrics) -> MetricsRow:

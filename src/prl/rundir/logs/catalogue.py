@@ -11,7 +11,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from prl.rundir.logs.entries import LogEntry
@@ -100,7 +100,7 @@ class Catalogue:
 @cache
 def load_catalogue() -> Catalogue:
     """The catalogue that comes with the package."""
-    rows: list[dict[str, Any]] = json.loads(resources.files(__package__).joinpath("catalogue.json").read_bytes())
+    rows: list[dict[str, Any]] = json.loads(Path(__file__).with_name("catalogue.json").read_bytes())
     return Catalogue([LinePattern(**{**row, "words": tuple(row["words"])}) for row in rows])
 
 

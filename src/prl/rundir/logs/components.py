@@ -30,6 +30,7 @@ _JOB_LOG = re.compile(r".*job_.*\.log")
 _TORCHRUN = re.compile(r"(?:.*/)?attempt_\d+/(?P<rank>\d+)/std(?:out|err)\.log")
 _NODE = re.compile(r"node_(?P<node>\d+)(?:_rank(?P<rank>\d+))?")
 _RANK = re.compile(r"rank_(?P<rank>\d+)")
+_NUMBER = re.compile(r"\d+$")
 _JOB_DIRECTORIES = ("launcher/logs", "launcher", "", "logs")
 
 
@@ -61,6 +62,13 @@ class LogFile:
         return wanted == self.group or any(
             name == wanted or name.startswith(f"{wanted}/") or fnmatch.fnmatchcase(name, wanted) for name in names
         )
+
+    def rank_of(self, prefix: str | None) -> int | None:
+        """The rank that wrote a line: the file's, else what torchrun put before the line (``trainer0``)."""
+        if self.rank is not None:
+            return self.rank
+        number = _NUMBER.search(prefix) if prefix else None
+        return int(number[0]) if number else None
 
 
 @dataclass(frozen=True)

@@ -2,40 +2,28 @@
 
 An incident keeps when it was first and last told of, how often, by which components and ranks, and the first line. Of a
 collective that timed out it says what no single line does: which ranks reported it and which did not, where each
-stood, and when it began. An incident that only follows from another one of its time says so. Left out: whether the run
-is down, and what to do about it, which the verdict decides with more than logs.
+stood, and when it began. An incident that only follows from another one of its time says so. Whole logs are scanned by
+:mod:`prl.rundir.logs.incident_scan`. Left out: whether the run is down, and what to do about it, which the verdict
+decides with more than logs.
 """
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from prl.rundir.logs.clocks import ClockIndex
 from prl.rundir.logs.components import LogFile
-from prl.rundir.logs.entries import LogEntry, split_prefix
-from prl.rundir.logs.merge import RunLogs, rank_number
-from prl.rundir.logs.signatures import SEVERITIES, Match, Signature, Signatures, load_signatures
-from prl.rundir.regular import open_regular
-from prl.text.terminal import strip_escapes
+from prl.rundir.logs.entries import LogEntry
+from prl.rundir.logs.signatures import SEVERITIES, Match, Signature
 
 _T = TypeVar("_T")
-
-Progress = Callable[[int, int], None]
-"""Called with the bytes looked at and the bytes to look at."""
 
 NEAR = 120.0
 """Seconds within which a failure counts as the cause of those that follow from one."""
 
-_BLOCK = 1024**2
-_MAX_LINE = 16 * 1024**2
-_LINES_ABOVE = 200
-_HEADER = 256
-"""Bytes of a line in which its clock stands."""
 _MAX_NAMED = 64
 """Files, ranks and values kept of one incident."""
-_MAX_SEEN = 100_000
 _COLLECTIVE = re.compile(r"SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)(?:.*?Timeout\(ms\)=(?P<timeout>\d+))?")
 _OWN_RANK = re.compile(r"\[Rank (\d{1,6})\]|\[rank(\d{1,6})\]")
 _REPEATED = re.compile(r"\[repeated (\d{1,9})x across cluster\]")
@@ -119,38 +107,6 @@ class Incident:
         return self.severity in ("fatal", "error") and self.signature.role != "end"
 
 
-@dataclass
-class Incidents:
-    """The failures that the logs of an attempt tell of, and how much was looked at."""
-
-    incidents: list[Incident]
-    """What broke first comes first: by severity, causes before consequences, then by time."""
-    scanned_bytes: int
-    total_bytes: int
-    trouble: tuple[str, ...]
-
-    @property
-    def done(self) -> bool:
-        """Whether everything was looked at."""
-        return self.scanned_bytes >= self.total_bytes
-
-
-def find_incidents(
-    logs: RunLogs,
-    *,
-    components: Sequence[str] = (),
-    max_bytes: int | None = None,
-    progress: Progress | None = None,
-    signatures: Signatures | None = None,
-) -> Incidents:
-    """Scan whole logs for known failures; with ``max_bytes`` the last so many bytes of all files together.
-
-    Streams of single ranks are looked at too; what the component's own log holds already is not counted twice.
-    """
-    scan = _Scan(logs, signatures or load_signatures(), progress)
-    return scan.run(logs.files(components) if components else logs.files(), max_bytes)
-
-
 class IncidentFold:
     """Makes incidents of matches, handed over in any order."""
 
@@ -201,98 +157,6 @@ def _count(incident: Incident, match: Match, rank: int | None, moment: float) ->
         incident.ranks.sort()
 
 
-class _Scan:
-    def __init__(self, logs: RunLogs, signatures: Signatures, progress: Progress | None) -> None:
-        self.logs = logs
-        self.signatures = signatures
-        self.progress = progress
-        self.fold = IncidentFold()
-        self.scanned = self.total = 0
-        self.trouble = list(logs.trouble)
-        self._seen: set[tuple[str, str, str]] = set()
-        """Group, id and text of what the logs of whole components told."""
-
-    def run(self, files: Sequence[LogFile], max_bytes: int | None) -> Incidents:
-        indexes = []
-        for file in sorted(files, key=lambda file: file.repeats):  # whole components first
-            try:
-                indexes.append((file, self.logs.index(file)))
-            except OSError as error:
-                self._note(file, error)
-        self.total = sum(index.size for _, index in indexes)
-        share = None if max_bytes is None else max_bytes // max(len(indexes), 1)
-        ranks = max((file.rank + 1 for file in files if file.rank is not None), default=0)
-        for file, index in indexes:
-            try:
-                self._file(file, index, 0 if share is None else max(index.size - share, 0))
-            except OSError as error:
-                self._note(file, error)
-        return Incidents(self.fold.incidents(ranks), self.scanned, self.total, tuple(self.trouble))
-
-    def _file(self, file: LogFile, index: ClockIndex, start: int) -> None:
-        held, offset = b"", start
-        with open_regular(file.path) as handle:
-            handle.seek(start)
-            if start:  # a line that began before is not looked at
-                offset += len(handle.readline(_MAX_LINE))
-            while block := handle.read(_BLOCK):
-                held += block
-                end = held.rfind(b"\n") + 1
-                if not end and len(held) < _MAX_LINE:
-                    continue
-                whole = held[:end] if end else held
-                self._block(file, index, whole, offset)
-                offset += len(whole)
-                held = held[len(whole) :]
-        self._block(file, index, held, offset)
-
-    def _advance(self, size: int) -> None:
-        self.scanned += size
-        if self.progress is not None:
-            self.progress(self.scanned, self.total)
-
-    def _block(self, file: LogFile, index: ClockIndex, data: bytes, offset: int) -> None:
-        self._advance(len(data))
-        for match in self.signatures.scan(data, offset):
-            told = (file.group, match.signature.id, split_prefix(match.text).message)
-            if file.repeats and told in self._seen:
-                continue
-            if not file.repeats and len(self._seen) < _MAX_SEEN:
-                self._seen.add(told)
-            entry = split_prefix(match.text)
-            entry.offset = match.offset
-            before = [] if entry.time is not None else _dated_before(data, match.offset - offset, offset)
-            *_, entry = index.date([*before, entry])
-            self._take(file, match, entry)
-
-    def _take(self, file: LogFile, match: Match, entry: LogEntry) -> None:
-        self.fold.take(
-            match,
-            component=file.component,
-            file=self.logs.name(file),
-            rank=rank_of(match.text, entry, file),
-            time=entry.time,
-            exact=entry.exact,
-        )
-
-    def _note(self, file: LogFile, error: OSError) -> None:
-        self.trouble.append(f"{self.logs.name(file)}: {error.strerror or error}")
-
-
-def _dated_before(data: bytes, place: int, offset: int) -> list[LogEntry]:
-    """The last line with a clock before ``place``: a line of a traceback is as old as the header above it."""
-    for _ in range(_LINES_ABOVE):
-        end = place - 1
-        if end <= 0:
-            break
-        place = data.rfind(b"\n", 0, end) + 1
-        entry = split_prefix(strip_escapes(data[place : min(end, place + _HEADER)].decode(errors="replace")))
-        if entry.time is not None:
-            entry.offset = offset + place
-            return [entry]
-    return []
-
-
 def _mark_consequences(incidents: Sequence[Incident]) -> None:
     """Say of what only follows from a failure which one it was: the first primary one within two minutes."""
     primaries = sorted(
@@ -326,7 +190,7 @@ def _timed_out(match: Match) -> _TimedOut | None:
 def rank_of(text: str, entry: LogEntry, file: LogFile) -> int | None:
     """The rank that a line is about: the one it names, else the one whose output it stands in."""
     own = _OWN_RANK.search(text)
-    return int(own[1] or own[2]) if own else rank_number(entry, file)
+    return int(own[1] or own[2]) if own else file.rank_of(entry.rank)
 
 
 def _keep(known: list[_T], new: _T) -> None:

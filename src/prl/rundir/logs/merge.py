@@ -9,7 +9,6 @@ follow one another by cursors give every entry exactly once while the files grow
 
 import heapq
 import itertools
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +28,6 @@ MAX_BYTES = 64 * 1024**2
 
 _AHEAD = 300.0
 """Seconds by which a line may be newer than its file's modification time says (clocks of two hosts)."""
-_RANK = re.compile(r"\d+$")
 
 
 @dataclass
@@ -73,7 +71,7 @@ class LogFilter:
         time = entry.time or 0.0
         if (self.since is not None and time < self.since) or (self.until is not None and time > self.until):
             return False
-        if self.ranks and rank_number(entry, file) not in self.ranks:
+        if self.ranks and file.rank_of(entry.rank) not in self.ranks:
             return False
         if self.components and not any(_is_of(entry, file, name) for name in self.components):
             return False
@@ -331,14 +329,6 @@ def _place(cursor: LogCursor | None, windows: LogWindows) -> int | None:
 
 def _inode(source: _Source) -> int:
     return source.windows.index.inode or 0
-
-
-def rank_number(entry: LogEntry, file: LogFile) -> int | None:
-    """The rank that wrote an entry: the file's, else what torchrun put before the line."""
-    if file.rank is not None:
-        return file.rank
-    number = _RANK.search(entry.rank) if entry.rank else None
-    return int(number[0]) if number else None
 
 
 def _holds(entry: LogEntry, query: Query) -> bool:

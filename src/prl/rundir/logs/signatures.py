@@ -4,9 +4,9 @@
 searched in lines without escapes; ``severity`` (fatal, error, warn, info) with a ``note`` on when it differs; ``role``
 where it is not what went wrong but a consequence (``secondary``), a report of one (``wrapper``) or a planned end
 (``end``); ``fault``, the class of what is broken; ``where`` it is printed, ``cause``, ``fix``; ``threads`` in which
-others met it; ``literals``, one of which a match needs, where the expression does not show them; and an ``example``. A
-benign line holds a text that looks like a failure and is none. A gigabyte is
-scanned in seconds since lines without any of the literals that the expressions need are never looked at.
+others met it; ``literals``, one of which every match holds; and an ``example``. A benign line holds a text that looks
+like a failure and is none. A gigabyte is scanned in seconds since lines without any of the literals are never looked
+at, and a few lines in a moment, since expressions are compiled when a literal of theirs was found.
 """
 
 import json
@@ -14,14 +14,14 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib import resources
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from prl.rundir.logs.catalogue import load_catalogue
 from prl.rundir.logs.entries import split_prefix
-from prl.rundir.logs.grams import LiteralFilter
-from prl.rundir.needles import required_literals
 from prl.text.terminal import strip_escapes
+
+if TYPE_CHECKING:
+    from prl.rundir.logs.grams import LiteralFilter
 
 SEVERITIES = ("fatal", "error", "warn", "info")
 
@@ -32,7 +32,7 @@ _LAG = re.compile(r"max=(\d+(?:\.\d+)?)s")
 _MUCH_LAG = 60.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Signature:
     """One known failure."""
 
@@ -43,20 +43,12 @@ class Signature:
     cause: str
     fix: str
     example: str
+    literals: tuple[str, ...]
+    """Texts one of which every match holds: on lines without any the expression is not tried."""
     role: str = "primary"
     note: str = ""
     fault: str = ""
     threads: tuple[str, ...] = ()
-    literals: tuple[str, ...] = ()
-    """Texts one of which every match holds; absent where the expression shows them."""
-
-    @property
-    def needed(self) -> Sequence[str]:
-        """:attr:`literals`. Raises ValueError when there are none: the expression would be tried on every line."""
-        found = required_literals(self.regex) if not self.literals else (self.literals, False)
-        if found is None:
-            raise ValueError(f"signature {self.id}: name the literals that a match needs")
-        return found[0]
 
     @cached_property
     def compiled(self) -> re.Pattern[str]:
@@ -83,23 +75,20 @@ class Signatures:
 
     def __init__(self, signatures: Sequence[Signature], benign: Sequence[str]) -> None:
         self.by_id = {signature.id: signature for signature in signatures}
-        self._benign = [re.compile(regex) for regex in benign]
-        self._literals: list[bytes] = []
-        self._of_literal: list[Signature] = []
-        for signature in signatures:
-            for literal in signature.needed:
-                self._literals.append(literal.encode())
-                self._of_literal.append(signature)
+        self._texts = [(literal, signature) for signature in signatures for literal in signature.literals]
+        self._benign_expressions = benign
 
     @cached_property
-    def _texts(self) -> list[tuple[str, Signature]]:
-        pairs = zip(self._literals, self._of_literal, strict=True)
-        return [(literal.decode(), signature) for literal, signature in pairs]
+    def _benign(self) -> list[re.Pattern[str]]:
+        return [re.compile(regex) for regex in self._benign_expressions]
 
     @cached_property
-    def _filter(self) -> LiteralFilter:
+    def _filter(self) -> "LiteralFilter":
+        from prl.rundir.logs.catalogue import load_catalogue
+        from prl.rundir.logs.grams import LiteralFilter
+
         usual = "\n".join(pattern.example for pattern in load_catalogue().patterns.values())
-        return LiteralFilter(self._literals, usual.encode())
+        return LiteralFilter([literal.encode() for literal, _ in self._texts], usual.encode())
 
     def scan(self, data: bytes, offset: int = 0) -> Iterator[Match]:
         """The failures in whole lines of a log that begin at byte ``offset``, in order."""
@@ -112,7 +101,7 @@ class Signatures:
                 end = len(data) if end < 0 else end
                 tried.clear()
                 text = _text_around(data, start, place, end)
-            signature = self._of_literal[number]
+            _, signature = self._texts[number]
             if signature.id not in tried:
                 tried.add(signature.id)
                 match = self._match(signature, offset + start, text)
@@ -180,9 +169,9 @@ _JUDGES: dict[str, Callable[[dict[str, str], str], str]] = {
 @cache
 def load_signatures() -> Signatures:
     """The signatures that come with the package."""
-    raw: dict[str, Any] = json.loads(resources.files(__package__).joinpath("signatures.json").read_bytes())
-    signatures = []
-    for row in raw["signatures"]:
-        threads, literals = tuple(row.pop("threads", ())), tuple(row.pop("literals", ()))
-        signatures.append(Signature(**row, threads=threads, literals=literals))
+    raw: dict[str, Any] = json.loads(Path(__file__).with_name("signatures.json").read_bytes())
+    signatures = [
+        Signature(**{**row, "literals": tuple(row["literals"]), "threads": tuple(row.get("threads", ()))})
+        for row in raw["signatures"]
+    ]
     return Signatures(signatures, [row["regex"] for row in raw["benign"]])

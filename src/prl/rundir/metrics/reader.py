@@ -7,10 +7,10 @@ point, for the end of a file and as the reference of what is right. :mod:`prl.ru
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from prl.rundir.jsonl import Damage, Tail
 from prl.rundir.layout import run_of
@@ -44,9 +44,11 @@ class MetricsRow:
     values: dict[str, float]
 
 
-@dataclass(frozen=True)
-class Point:
-    """One value of a series. ``step`` None: the series is keyed by ``time`` (Unix seconds, None if not written)."""
+class Point(NamedTuple):
+    """One value of a series. ``step`` None: the series is keyed by ``time`` (Unix seconds, None if not written).
+
+    A tuple, since points are made by the ten thousand.
+    """
 
     step: int | None
     time: float | None
@@ -68,14 +70,15 @@ class Series:
 
     def add(self, point: Point) -> None:
         """Add a point that was written after all others."""
-        if point.step is None:
+        step = point.step
+        if step is None:
             self.timed.append(point)
             return
-        replaced = self.steps.pop(point.step, None)
-        if replaced is not None:
-            self.superseded.append(replaced)
-        self.steps[point.step] = point
-        self.newest = point.step if self.newest is None else max(self.newest, point.step)
+        if step in self.steps:
+            self.superseded.append(self.steps.pop(step))
+        self.steps[step] = point
+        if self.newest is None or step > self.newest:
+            self.newest = step
 
     def give_up_from(self, step: int) -> None:
         """Move the points of ``step`` and later ones to the superseded."""
@@ -91,7 +94,9 @@ def parse_row(raw: Mapping[str, Any]) -> MetricsRow:
     Rows of old writers name no producer: it follows from the keys.
     """
     values = {
-        key: number for key, value in raw.items() if key not in RESERVED and (number := to_number(value)) is not None
+        key: number
+        for key, value in raw.items()
+        if (number := value if type(value) is float else to_number(value)) is not None and key not in RESERVED
     }
     producer = raw.get("producer")
     return MetricsRow(
@@ -135,7 +140,7 @@ class MetricsHistory:
     def __init__(self, path: Path) -> None:
         self._tail = Tail(path, run_of(path))
         self._restarts = 0
-        self._series: dict[tuple[str, str], Series] = {}
+        self._producers: dict[str, _Producer] = {}
         self.rows = 0
         self.last_time: float | None = None
         """Unix seconds of the newest row."""
@@ -146,7 +151,7 @@ class MetricsHistory:
             lines = self._tail.poll()
             if self._tail.restarts != self._restarts:
                 self._restarts = self._tail.restarts
-                self._series, self.rows, self.last_time = {}, 0, None
+                self._producers, self.rows, self.last_time = {}, 0, None
             for line in lines:
                 self.add(parse_row(line.value))
             if self._tail.at_end:
@@ -165,67 +170,78 @@ class MetricsHistory:
     def add(self, row: MetricsRow) -> None:
         """Merge a row that was written after all earlier ones."""
         self.rows += 1
-        self.last_time = max((t for t in (self.last_time, row.time) if t is not None), default=None)
-        if row.step is not None and self._starts_again(row, row.step):
-            self._supersede(row.producer, row.step)
-        for key, value in row.values.items():
-            self._series.setdefault((row.producer, key), Series()).add(Point(row.step, row.time, value))
+        if row.time is not None:
+            self.last_time = row.time if self.last_time is None else max(self.last_time, row.time)
+        self._producers.setdefault(row.producer, _Producer()).add(row)
 
     def names(self) -> list[tuple[str, str]]:
         """All (producer, key), sorted."""
-        return sorted(self._series)
+        return sorted((name, key) for name, producer in self._producers.items() for key in producer.series)
 
     def series(self, producer: str, key: str) -> list[Point]:
         """The points that stand: those with a step by step, then those without in the order they were written."""
-        series = self._series.get((producer, key), Series())
+        series = self._of(producer).series.get(key, Series())
         return [series.steps[step] for step in sorted(series.steps)] + series.timed
 
     def superseded(self, producer: str, key: str) -> list[Point]:
         """The points that a later timeline replaced, in the order they were given up."""
-        return list(self._series.get((producer, key), Series()).superseded)
+        return list(self._of(producer).series.get(key, Series()).superseded)
 
     def step_row(self, producer: str, step: int) -> dict[str, float]:
         """All values that a producer wrote for a step."""
-        return {
-            key: series.steps[step].value
-            for (name, key), series in self._series.items()
-            if name == producer and step in series.steps
-        }
+        series = self._of(producer).series
+        return {key: one.steps[step].value for key, one in series.items() if step in one.steps}
 
     def last_step(self, producer: str) -> int | None:
         """The newest step of a producer's timeline, evaluations aside (they carry the step of an older policy)."""
-        steps = [
-            series.newest
-            for (name, key), series in self._series.items()
-            if name == producer and series.newest is not None and not key.startswith(EVALUATION)
-        ]
+        series = self._of(producer).series
+        steps = [one.newest for key, one in series.items() if one.newest is not None and not key.startswith(EVALUATION)]
         return max(steps, default=None)
 
     def last_values(self, producer: str | None = None) -> dict[tuple[str, str], Point]:
         """The newest point of each series (of one producer)."""
         last = {}
-        for (name, key), series in self._series.items():
-            if producer not in (None, name):
-                continue
-            points = series.timed[-1:] + ([series.steps[series.newest]] if series.newest is not None else [])
-            if points:
-                last[name, key] = max(points, key=lambda point: point.time or 0.0)
+        for name in self._producers if producer is None else (producer,):
+            for key, series in self._of(name).series.items():
+                points = series.timed[-1:] + ([series.steps[series.newest]] if series.newest is not None else [])
+                if points:
+                    last[name, key] = max(points, key=lambda point: point.time or 0.0)
         return last
 
-    def _starts_again(self, row: MetricsRow, step: int) -> bool:
-        """Whether the row repeats a step: a key of it was already written for this step or a later one.
+    def _of(self, producer: str) -> "_Producer":
+        return self._producers.get(producer) or _Producer()
+
+
+class _Producer:
+    """What one producer wrote."""
+
+    def __init__(self) -> None:
+        self.series: dict[str, Series] = {}
+        self._highest = -MAX_STEP
+        """No series has a newer step."""
+
+    def add(self, row: MetricsRow) -> None:
+        step, time = row.step, row.time
+        if step is not None:
+            if step <= self._highest and self._starts_again(row.values, step):
+                for series in self.series.values():
+                    series.give_up_from(step)
+            self._highest = max(self._highest, step)
+        for key, value in row.values.items():
+            series_or_none = self.series.get(key)
+            if series_or_none is None:
+                series_or_none = self.series[key] = Series()
+            series_or_none.add(Point(step, time, value))
+
+    def _starts_again(self, keys: Iterable[str], step: int) -> bool:
+        """Whether a row repeats a step: a key of it was already written for this step or a later one.
 
         Evaluations do not count: they end when they end, each under the step of the policy it measured.
         """
-        if any(key.startswith(EVALUATION) for key in row.values):
+        if any(key.startswith(EVALUATION) for key in keys):
             return False
-        seen = (self._series.get((row.producer, key)) for key in row.values)
+        seen = (self.series.get(key) for key in keys)
         return any(series is not None and series.newest is not None and series.newest >= step for series in seen)
-
-    def _supersede(self, producer: str, step: int) -> None:
-        for (name, _), series in self._series.items():
-            if name == producer:
-                series.give_up_from(step)
 
 
 def read_metrics(path: Path) -> MetricsHistory:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-RESERVED = ("step", "time", "producer", "schema_version")
+RESERVED = frozenset({"step", "time", "producer", "schema_version"})
 
 
 def metrics_row(
