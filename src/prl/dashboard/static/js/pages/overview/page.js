@@ -1,0 +1,7 @@
+/** The overview page. */
+
+import { html } from "../../lib/ui.js";
+
+export default function Page() {
+  return html`<p class="state">overview</p>`;
+}
