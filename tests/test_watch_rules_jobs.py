@@ -112,6 +112,10 @@ def test_what_waiting_does_not_mend_is_told_at_once() -> None:
     held = dataclasses.replace(queued().jobs[0], reason="JobHeldUser", submitted=NOW - 5)
     finding = said(dataclasses.replace(queued(), jobs=[held]), "slurm.pending")
     assert finding is not None
+    assert finding.action == "It is held: scontrol release 4711 lets it start, once what it was held for is settled."
+    refused = dataclasses.replace(held, reason="InvalidAccount")
+    finding = said(dataclasses.replace(queued(), jobs=[refused]), "slurm.pending")
+    assert finding is not None
     assert "will not start" in (finding.action or "")
 
 
@@ -170,3 +174,32 @@ def test_success_without_a_finish_line_is_suspicious() -> None:
     verdict = judged(over("COMPLETED"))
     assert (verdict.health, verdict.findings[0].rule) == (DOWN, "slurm.ended")
     assert "never wrote its finish line" in verdict.findings[0].message
+
+
+def test_requeued_and_held_waits_for_somebody() -> None:
+    # As a real controller says it after `scontrol requeuehold`, and after a node failed at the start.
+    for reason in ("job requeued in held state", "launch failed requeued held", "JobHeldAdmin"):
+        held = dataclasses.replace(queued().jobs[0], reason=reason, flags=["REQUEUED"], restarts=1)
+        finding = said(dataclasses.replace(queued(), jobs=[held]), "slurm.requeued")
+        assert finding is not None
+        assert "scontrol release 4711" in (finding.action or "")
+        assert "by itself" not in (finding.action or "")
+
+
+def test_step_out_of_memory_behind_a_script_that_ends_with_success() -> None:
+    # What sacct says of `srun TRAINING; echo done` whose step the kernel ended: the job COMPLETED with 0:0.
+    hidden = over("COMPLETED", exit_code=0, source="sacct", step_failure="step 0 ended: out of memory on a node")
+    verdict = judged(hidden)
+    assert (verdict.health, verdict.findings[0].rule) == (DOWN, "slurm.out-of-memory")
+    assert "slurm.ended" not in [one.rule for one in verdict.findings]
+
+
+@pytest.mark.parametrize(
+    ("code", "source", "words"),
+    # sacct 22.05 prints 15 for 143; scontrol prints 143. A code that no signal makes is what it is.
+    [(15, "sacct", "exit code 15 or 143"), (143, "squeue", "exit code 143"), (3, "sacct", "exit code 3, at")],
+)
+def test_exit_code_as_far_as_it_is_known(code: int, source: str, words: str) -> None:
+    finding = said(over("FAILED", exit_code=code, source=source), "slurm.ended")
+    assert finding is not None
+    assert words in finding.message

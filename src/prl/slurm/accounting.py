@@ -2,8 +2,9 @@
 
 ``sacct`` prints a row for the job and one for each step (``.batch``, ``.extern``, ``.0``); steps are folded into their
 job, since the memory used and the real end are theirs. With ``--duplicates`` a requeued job has its rows once for each
-start. Columns are taken by the header's names, and where an older ``sacct`` lacks a column it is asked again for those
-that all have.
+start. Whoever asks for ``4244`` gets the rows of ``4244_1``, or of ``4244+0``: what the number names is found by
+:meth:`AccountingAnswer.of`. Columns are taken by the header's names, and where an older ``sacct`` lacks a column it is
+asked again for those that all have.
 """
 
 import secrets
@@ -15,11 +16,11 @@ from prl.slurm import values
 from prl.slurm.commands import SECONDS, Kind, Query, Runner, Trouble, run
 from prl.slurm.hosts import expand
 from prl.slurm.jobs import checked_id
-from prl.slurm.states import JobState, explain, parse_state
+from prl.slurm.states import ENDED, JobState, explain, parse_state
 from prl.slurm.values import ExitCode
 
 _EVERYWHERE = "JobID,State,ExitCode,Start,End,Elapsed,NodeList,MaxRSS"
-_WANTED = f"{_EVERYWHERE},DerivedExitCode,Submit,ReqMem,Reason"
+_WANTED = f"{_EVERYWHERE},JobIDRaw,DerivedExitCode,Submit,ReqMem,Reason"
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Accounting:
 
     id: str
     state: JobState
+    raw_id: str | None = None
+    """The number that SLURM gave this job alone: tasks of an array and parts of a heterogeneous job have one each."""
     exit: ExitCode | None = None
     derived_exit: ExitCode | None = None
     """The worst exit code of its steps."""
@@ -69,11 +72,27 @@ class Accounting:
     @property
     def outcome(self) -> str:
         """How it ended, in plain words: ``failed: exit code 1``."""
-        return outcome(self.state, self.exit, self.reason, self.host_oom)
+        if self.state.base == "COMPLETED":
+            return f"completed, but {self.step_failure}" if self.step_failure else "completed"
+        return outcome(self.state, self.exit, self.reason, self.host_oom and self.state.base == "FAILED")
+
+    @property
+    def step_failure(self) -> str | None:
+        """How the last step that did not end well did so; the job's own state need not show it.
+
+        A job's state is that of its script, which may go on after a step has failed and end with success. Steps that
+        were cancelled are left out: they end so when a script ends first.
+        """
+        failed = [step for step in self.steps if step.state.base in ENDED - {"COMPLETED", "CANCELLED"}]
+        if not failed:
+            return None
+        step = next((one for one in failed if one.state.base == "OUT_OF_MEMORY"), failed[-1])
+        return f"step {step.name} ended: {outcome(step.state, step.exit)}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON of the last start, in the words of ``sacct``."""
         cells = {
+            "JobIDRaw": self.raw_id,
             "State": self.state.raw,
             "ExitCode": _cell(self.exit),
             "DerivedExitCode": _cell(self.derived_exit),
@@ -92,7 +111,9 @@ class Accounting:
         """What :meth:`to_json` made. Raises ValueError, KeyError or TypeError for anything else."""
         start = _Start({str(key): str(cell) for key, cell in dict(tree["cells"]).items()})
         for name, state, code, rss in tree["steps"]:
-            start.steps.append(Step(str(name), parse_state(state), values.exit_code(code), values.memory(rss)))
+            start.steps.append(
+                Step(str(name), parse_state(state), values.accounted_exit_code(code), values.memory(rss))
+            )
         return _accounting(str(tree["id"]), start)
 
 
@@ -129,6 +150,14 @@ class AccountingAnswer:
     jobs: dict[str, Accounting]
     at: float
     trouble: Trouble | None = None
+
+    def of(self, job_id: str) -> Accounting | None:
+        """The job that ``job_id`` names: by its name, by its own number, or the first part or task of what it heads."""
+        if job_id in self.jobs:
+            return self.jobs[job_id]
+        own = [job for job in self.jobs.values() if job.raw_id == job_id]
+        of_array = [job for name, job in self.jobs.items() if name.startswith(f"{job_id}_")]
+        return next(iter([*own, *filter(None, [self.jobs.get(f"{job_id}+0")]), *of_array]), None)
 
 
 def accounting(ids: Iterable[str], runner: Runner = run, seconds: float = SECONDS) -> AccountingAnswer:
@@ -181,7 +210,7 @@ def read_sacct(text: str, delimiter: str = "|") -> dict[str, Accounting]:
             Step(
                 step,
                 parse_state(row.get("State", "")),
-                values.exit_code(row.get("ExitCode", "")),
+                values.accounted_exit_code(row.get("ExitCode", "")),
                 values.memory(row.get("MaxRSS", "")),
             )
         )
@@ -200,7 +229,8 @@ def _accounting(job_id: str, start: _Start) -> Accounting:
     return Accounting(
         id=job_id,
         state=parse_state(row.get("State", "")),
-        exit=values.exit_code(row.get("ExitCode", "")),
+        raw_id=values.text_or_none(row.get("JobIDRaw", "")),
+        exit=values.accounted_exit_code(row.get("ExitCode", "")),
         derived_exit=values.exit_code(row.get("DerivedExitCode", "")),
         submitted=values.moment(row.get("Submit", "")),
         start=values.moment(row.get("Start", "")),

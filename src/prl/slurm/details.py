@@ -96,7 +96,10 @@ def _job(number: str, text: str) -> Job:
     array = known.get("ArrayJobId")
     index = known.get("ArrayTaskId")
     throttle = known.get("ArrayTaskThrottle")
-    if array is None or index is None:
+    leader, part = known.get("HetJobId"), known.get("HetJobOffset")
+    if leader is not None and part is not None:
+        job_id = f"{leader}+{part}"
+    elif array is None or index is None:
         job_id = number
     elif index.isdigit():
         job_id = f"{array}_{index}"

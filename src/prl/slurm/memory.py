@@ -132,7 +132,7 @@ class SlurmMemory:
         for job_id in absent:
             record = self._records[job_id]
             record.accounted, record.accounting_trouble = self._clock(), answer.trouble
-            record.ended = answer.jobs.get(job_id, record.ended)
+            record.ended = answer.of(job_id) or record.ended
 
     def _seen(self, record: _Record, job: Job, at: float) -> None:
         old = record.job
@@ -197,11 +197,12 @@ class SlurmMemory:
 
 
 def _one(answer: JobsAnswer, job_id: str) -> Job | None:
-    """The job of this id; of an array's id the task that is most alive."""
+    """The job of this id; of an array's id the task that is most alive, else the one whose own number it is."""
     found = answer.of(job_id)
     exact = [job for job in found if job.id == job_id]
     alive = [job for job in found if job.state.holds_nodes] or [job for job in found if not job.state.terminal]
-    return next(iter([*exact, *alive, *found]), None)
+    own = [job for job in found if job.raw_id == job_id]
+    return next(iter([*exact, *alive, *own, *found]), None)
 
 
 def _plain(record: _Record) -> dict[str, Any]:

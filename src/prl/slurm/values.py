@@ -8,7 +8,7 @@ import math
 import re
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 
 _NOTHING = frozenset({"", "(null)", "null", "n/a", "none", "unknown", "invalid", "not_set", "none assigned"})
@@ -18,6 +18,8 @@ _MEMORY = re.compile(r"(\d{1,18}(?:\.\d+)?)([KMGTP]?)B?[cn]?", re.I)
 _EXIT = re.compile(r"(\d{1,9}):(\d{1,9})")
 _PATTERN = re.compile(r"%(\d{0,2})([%AaJjNnstubx])")
 _OUT_OF_MEMORY = 125  # what SLURM writes for the signal of a step whose cgroup ran out of memory
+_NOT_STARTED = 53  # and for a job whose output file or working directory could not be used
+_COMMON = frozenset({2, 6, 9, 11, 15})  # signals that shells report as an exit code of 128 more
 
 UNLIMITED = math.inf
 
@@ -28,6 +30,8 @@ class ExitCode:
 
     status: int
     signal: int
+    cut: bool = field(default=False, compare=False)
+    """As ``sacct`` prints it, which takes 128 off a status of 128 or more: 143 is 15 there."""
 
     def __str__(self) -> str:
         return f"{self.status}:{self.signal}"
@@ -37,8 +41,11 @@ class ExitCode:
         """``exit code 1``, ``signal 9 (SIGKILL)``, ``exit code 0``."""
         if self.signal == _OUT_OF_MEMORY:
             return "out of memory"
+        if self.signal == _NOT_STARTED:
+            return "its output file or working directory could not be used (0:53)"
         if not self.signal:
-            return f"exit code {self.status}"
+            other = f" or {128 + self.status}" if self.cut and self.status in _COMMON else ""
+            return f"exit code {self.status}{other}"
         try:
             return f"signal {self.signal} ({signal.Signals(self.signal).name})"
         except ValueError:
@@ -105,6 +112,12 @@ def exit_code(text: str) -> ExitCode | None:
     """``a:b`` as :class:`ExitCode`."""
     match = _EXIT.fullmatch(text.strip())
     return ExitCode(int(match[1]), int(match[2])) if match else None
+
+
+def accounted_exit_code(text: str) -> ExitCode | None:
+    """``a:b`` of ``sacct``, whose status may lack 128."""
+    code = exit_code(text)
+    return None if code is None else replace(code, cut=True)
 
 
 def expand_path(pattern: str, values: Mapping[str, str | None]) -> str:

@@ -19,24 +19,18 @@ from prl.rundir.jobs import RunJobs
 from prl.rundir.locate import RunFiles
 from prl.rundir.regular import open_regular
 from prl.rundir.tree import RunTree
-from prl.slurm import (
-    Accounting,
-    Answer,
-    Job,
-    JobLog,
-    Kind,
-    Query,
-    SlurmMemory,
-    Standing,
-    Trouble,
-    find_job,
-    parse_job_log,
-    query_nodes,
-)
-from prl.slurm.commands import Runner, run
+from prl.slurm.accounting import Accounting
+from prl.slurm.commands import Answer, Kind, Query, Runner, Trouble, run
+from prl.slurm.finding import find_job
+from prl.slurm.joblog import JobLog, parse_job_log
+from prl.slurm.jobs import Job
+from prl.slurm.memory import SlurmMemory
+from prl.slurm.nodes import query_nodes
+from prl.slurm.standing import Standing
 from prl.slurm.states import JobState
+from prl.slurm.values import ExitCode
 from prl.watch.state_dir import state_dir
-from prl.watch.surroundings import JobNode, SlurmJob
+from prl.watch.surroundings import RECORDED, JobNode, SlurmJob
 
 SECONDS = 4.0
 """For all questions together; one that is late then takes up to two seconds to be ended."""
@@ -171,7 +165,7 @@ def _ids(files: RunFiles, known: Sequence[Recorded], traces: Traces, queue: _Que
 def _fact(job_id: str, standing: Standing, now: float) -> SlurmJob:
     job, past = standing.job, standing.accounting
     state = _state(standing)
-    exit_code = (past.exit if past is not None else None) or (job.exit if job is not None else None)
+    exit_code = _exit_code(standing)
     trouble = standing.trouble or (standing.accounting_trouble if standing.absent_since is not None else None)
     said = job or Job(job_id, state or JobState("UNKNOWN"))
     over = state is not None and state.terminal
@@ -193,11 +187,21 @@ def _fact(job_id: str, standing: Standing, now: float) -> SlurmJob:
         time_left=_finite(said.time_left),
         exit_code=exit_code.status if exit_code is not None else None,
         signal=exit_code.signal or None if exit_code is not None else None,
+        step_failure=past.step_failure if past is not None else None,
         work_dir=said.work_dir,
         nodes=[JobNode(name, "UNKNOWN") for name in said.nodes[:MAX_NODES]],
         batch_host=said.batch_host,
         problem=_problem(standing, trouble),
     )
+
+
+def _exit_code(standing: Standing) -> ExitCode | None:
+    """Accounting's, or the queue's where it is the same whole: accounting takes 128 off a high status."""
+    queued = standing.job.exit if standing.job is not None else None
+    past = standing.accounting.exit if standing.accounting is not None else None
+    if past is None or (queued is not None and queued == ExitCode(past.status + 128, past.signal)):
+        return queued
+    return past
 
 
 def _state(standing: Standing) -> JobState | None:
@@ -228,7 +232,7 @@ def _problem(standing: Standing, trouble: Trouble | None) -> str | None:
 
 
 def _unasked(job_id: str, why: str | None) -> SlurmJob:
-    return SlurmJob(id=job_id, state="UNKNOWN", as_of=None, source="the run directory", problem=why)
+    return SlurmJob(id=job_id, state="UNKNOWN", as_of=None, source=RECORDED, problem=why)
 
 
 def _with_log(

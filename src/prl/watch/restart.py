@@ -28,7 +28,7 @@ from prl.watch.restart_conditions import (
     ports_free,
     processes_gone,
 )
-from prl.watch.surroundings import CheckpointFact
+from prl.watch.surroundings import CheckpointFact, SlurmJob
 from prl.watch.thresholds import DEFAULT, Thresholds
 from prl.watch.verdict import (
     CONFIGURED,
@@ -161,6 +161,8 @@ def _warranted(facts: Facts, verdict: Verdict) -> tuple[str, str]:
         return NO, "the run has finished"
     if phase == CONFIGURED:
         return NO, "the run was configured and never started: the command starts it"
+    if phase in (QUEUED, REQUEUED, PREEMPTED) and facts.jobs and facts.jobs[-1].blocked:
+        return NO, _blocked(facts.jobs[-1])
     if phase in (QUEUED, REQUEUED):
         return NO, f"SLURM will start it by itself{f' (job {facts.jobs[-1].id})' if facts.jobs else ''}"
     if phase == PREEMPTED and facts.jobs and job_is_over(facts.jobs[-1]) is False:
@@ -178,6 +180,13 @@ def _warranted(facts: Facts, verdict: Verdict) -> tuple[str, str]:
     if critical is not None:
         return YES, f"the run lives and does not do its work: {critical.message}"
     return NO, f"the run is {verdict.phase} and {verdict.health}: it does its work"
+
+
+def _blocked(job: SlurmJob) -> str:
+    why = job.reason_text or job.reason
+    if job.held:
+        return f"job {job.id} has the run and waits for somebody ({why}): `scontrol release {job.id}` lets it start"
+    return f"job {job.id} has the run and never starts ({why}): `scancel {job.id}`, mend that, and submit it again"
 
 
 def _unsound_from(facts: Facts, verdict: Verdict) -> int | None:

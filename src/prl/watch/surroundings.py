@@ -4,7 +4,10 @@ Plain data, as all facts (:mod:`prl.watch.facts`). Times are Unix seconds, durat
 says. Texts from SLURM and from logs are other people's: they are made safe when they are shown.
 """
 
+import re
 from dataclasses import dataclass, field
+
+from prl.slurm.states import explain
 
 
 @dataclass(frozen=True)
@@ -17,6 +20,10 @@ class JobNode:
     reason: str | None = None
     role: str | None = None
     """What runs there, by the job log: ``train``, ``inference``; None: not told."""
+
+
+RECORDED = "the run directory"
+"""The source of a job that only the run's own files tell of."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,8 @@ class SlurmJob:
     time_left: float | None = None
     exit_code: int | None = None
     signal: int | None = None
+    step_failure: str | None = None
+    """How a step of it failed, which the job's own state need not show."""
     work_dir: str | None = None
     log: str | None = None
     """The job's log, relative to the run directory where it lies in it."""
@@ -57,6 +66,22 @@ class SlurmJob:
     grace_seconds: float | None = None
     problem: str | None = None
     """Why less is known than SLURM could say: controller silent, no accounting."""
+
+    @property
+    def asked(self) -> bool:
+        """Whether SLURM was asked about it: it is not where it is not installed."""
+        return self.source != RECORDED
+
+    @property
+    def blocked(self) -> bool:
+        """It waits for what no waiting brings: held, no such account, more time than its partition allows."""
+        why = explain(self.reason or "")
+        return why is not None and why.blocked
+
+    @property
+    def held(self) -> bool:
+        """It is blocked until somebody releases it."""
+        return self.blocked and re.search("held|hold", self.reason or "", re.I) is not None
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Rules about the SLURM job that a run lives in. Commands are handed over, never run."""
 
+from prl.slurm.values import ExitCode
 from prl.text.human import format_duration
 from prl.watch.phases import FAILURES, HOLDING
 from prl.watch.rules.base import Rule, cause_evidence, incident_evidence, restart, what_broke
@@ -23,20 +24,6 @@ from prl.watch.verdict import (
 from prl.watch.view import View
 
 _BAD_NODES = frozenset({"DOWN", "FAIL", "ERROR", "NOT_RESPONDING", "DRAINED", "POWERED_DOWN"})
-_NEVER = frozenset(
-    {
-        "JobHeldUser",
-        "JobHeldAdmin",
-        "BadConstraints",
-        "InvalidAccount",
-        "InvalidQOS",
-        "PartitionTimeLimit",
-        "DependencyNeverSatisfied",
-        "AccountNotAllowed",
-        "QOSNotAllowed",
-    }
-)
-"""Reasons that no waiting mends."""
 
 
 def pending(view: View) -> Finding | None:
@@ -45,14 +32,14 @@ def pending(view: View) -> Finding | None:
     Needs: the job as SLURM has it.
     Speaks: when it waits for more than {jobs.pending:.0f} s since it was submitted, with the reason in plain words and
     when SLURM expects to start it; at once when the reason is one that waiting does not mend (held, no such account, a
-    time limit above the partition's).
+    time limit above the partition's, a dependency that cannot be met).
     Silent: before that: a queued run is Healthy.
     """
     job = view.job
     if job is None:
         return None
     age = view.facts.as_of - job.submitted if job.submitted is not None else None
-    never = job.reason in _NEVER
+    never = job.blocked
     if not never and (age is None or age <= view.limits.jobs.pending):
         return None
     ahead = job.started - view.facts.as_of if job.started is not None else 0.0
@@ -64,7 +51,7 @@ def pending(view: View) -> Finding | None:
         message=f"Job {job.id} waits{lasted}: {_reason(job)}{expected}",
         evidence=[_evidence(job, f"{job.state}, reason {job.reason or 'not told'}")],
         cause=_reason(job),
-        action="It will not start like this: mend what the reason names and submit it again."
+        action=_release(job)
         if never
         else "Nothing, unless the reason names a limit of yours. Fewer nodes or a shorter time limit start sooner.",
     )
@@ -84,7 +71,8 @@ def requeued(view: View) -> Finding | None:
     """The job was requeued and waits to be started again.
 
     Needs: the job as SLURM has it.
-    Speaks: while it waits, with how often it was restarted, the reason, and the checkpoint that it will resume from.
+    Speaks: while it waits, with how often it was restarted, the reason, and the checkpoint that it will resume from; of
+    one that is held, that it waits for somebody.
     Silent: once it runs again.
     """
     return _interrupted(view)
@@ -151,18 +139,25 @@ def out_of_memory(view: View) -> Finding | None:
     """SLURM ended the job, or a task of it, because it used more memory than it asked for.
 
     Needs: the job's end as SLURM has it, or its line in the job log.
-    Speaks: when the job's state is OUT_OF_MEMORY, or a line of `slurmstepd` tells of it and the run does not go on.
+    Speaks: when the job's state is OUT_OF_MEMORY; when the run does not go on and that of a step is, or a line of
+    `slurmstepd` tells of it.
     Silent: when a device is out of memory, which SLURM does not see.
     """
     job = view.job
     said = view.incidents("slurm.oom", "slurm.task_oom")
-    if job is None or (job.state != "OUT_OF_MEMORY" and not (said and view.phase in (FAILING, FAILED))):
+    if job is None:
+        return None
+    of_step = _step_out_of_memory(job)
+    if job.state != "OUT_OF_MEMORY" and not ((said or of_step) and view.phase in (FAILING, FAILED)):
         return None
     return Finding(
         rule="slurm.out-of-memory",
         severity=CRITICAL,
         message=f"Job {job.id} used more main memory than it asked for",
-        evidence=[_evidence(job, job.raw_state or job.state), *map(incident_evidence, said[:2])],
+        evidence=[
+            _evidence(job, job.step_failure if of_step and job.step_failure else job.raw_state or job.state),
+            *map(incident_evidence, said[:2]),
+        ],
         cause="the memory of the job's control group was used up (main memory, not that of a device)",
         action=f"Ask for more (--mem), or run fewer workers of environments. {restart(view)}",
     )
@@ -177,12 +172,12 @@ def ended(view: View) -> Finding | None:
     cancelled it: the verdict's reason says so.
     """
     job = view.job
-    if job is None or view.last_words is not None or view.cause is not None:
+    if job is None or view.last_words is not None or view.cause is not None or _step_out_of_memory(job):
         return None
     if job.state not in FAILURES - {"NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"} | {"COMPLETED"}:
         return None
-    code = f", exit code {job.exit_code}" if job.exit_code else ""
-    by_signal = f", signal {job.signal}" if job.signal else ""
+    code = f", {_exit(job)}" if job.exit_code or job.signal else ""
+    step = f"; {job.step_failure}" if job.step_failure else ""
     how = {
         "TIMEOUT": "reached its time limit",
         "DEADLINE": "reached its deadline",
@@ -191,9 +186,9 @@ def ended(view: View) -> Finding | None:
     return Finding(
         rule="slurm.ended",
         severity=CRITICAL,
-        message=f"Job {job.id} {how}{code}{by_signal}, at step {view.step if view.step is not None else '?'}",
-        evidence=[_evidence(job, f"{job.raw_state or job.state}{code}{by_signal}")],
-        cause=job.reason_text or how,
+        message=f"Job {job.id} {how}{code}{step}, at step {view.step if view.step is not None else '?'}",
+        evidence=[_evidence(job, f"{job.raw_state or job.state}{code}{step}")],
+        cause=job.step_failure or job.reason_text or how,
         action=restart(view),
     )
 
@@ -265,15 +260,15 @@ def silent(view: View) -> Finding | None:
     age = view.facts.as_of - job.as_of if job.as_of is not None else None
     if age is not None and age <= view.limits.jobs.silent:
         return None
-    known = (
-        f"its last word on job {job.id} is {job.state}, {format_duration(age)} ago"
-        if age is not None
-        else (f"nothing is known of job {job.id}")
-    )
+    if age is not None:
+        message = f"SLURM does not answer: its last word on job {job.id} is {job.state}, {format_duration(age)} ago"
+    else:
+        asked = "SLURM does not answer: nothing" if job.asked else "Nothing"
+        message = f"{asked} is known of job {job.id}" + (f": {job.problem}" if not job.asked else "")
     return Finding(
         rule="slurm.silent",
         severity=INFO,
-        message=f"SLURM does not answer: {known}",
+        message=message,
         evidence=[_evidence(job, job.problem or job.state)],
         cause=job.problem or "the controller is down or overloaded",
         action="Nothing about the run: what its files say still holds. Ask again later.",
@@ -297,10 +292,27 @@ def _interrupted(view: View) -> Finding | None:
         cause="a job of higher priority took its nodes"
         if view.phase == PREEMPTED
         else "the job failed, or lost a node",
-        action=f"Nothing: it starts again by itself and resumes {back}."
-        if waits
-        else f"It does not start again by itself. {restart(view)}",
+        action=f"It does not start again by itself. {restart(view)}"
+        if not waits
+        else f"{_release(job)} It then resumes {back}."
+        if job.blocked
+        else f"Nothing: it starts again by itself and resumes {back}.",
     )
+
+
+def _step_out_of_memory(job: SlurmJob) -> bool:
+    return "out of memory" in (job.step_failure or "")
+
+
+def _exit(job: SlurmJob) -> str:
+    return ExitCode(job.exit_code or 0, job.signal or 0, cut=job.source == "sacct").plain
+
+
+def _release(job: SlurmJob) -> str:
+    """What lets a job start that SLURM will never start by itself."""
+    if job.held:
+        return f"It is held: scontrol release {job.id} lets it start, once what it was held for is settled."
+    return f"It will not start like this: mend what the reason names and submit it again (scancel {job.id} first)."
 
 
 def _time_left(view: View, job: SlurmJob | None) -> float | None:
