@@ -13,6 +13,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST_ARGS ?=
+# What checks the browser code. Without npm those checks are skipped and say so; in .ci/run they fail.
+NODE_TOOLS := $(if $(shell command -v npm),node_modules/.installed)
 # Tests of one file stay in one process. More than one a core and runs of real processes starve each other.
 TEST_PROCESSES ?= 2
 
@@ -20,7 +22,7 @@ TEST_PROCESSES ?= 2
 unexport PYTHONDONTWRITEBYTECODE
 export OMP_NUM_THREADS := 1
 
-.PHONY: help install demo test test-faults lint format bench bench-rundir bench-trl docs constraints resolve clean
+.PHONY: help install demo test test-faults lint lint-js format screenshots bench bench-rundir bench-trl docs constraints resolve clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
@@ -37,17 +39,25 @@ $(STAMP): pyproject.toml constraints.txt
 demo: install ## train a tiny model by SFT and asynchronous RL on this machine, and say how it went
 	$(BIN)/python examples/reverse_text/demo.py --output-dir $(OUTPUT_DIR)
 
-test: install ## the test suite (at most 12 minutes on two cores)
+node_modules/.installed: package.json
+	npm install --no-audit --no-fund --ignore-scripts --silent
+	@touch $@
+
+test: install $(NODE_TOOLS) ## the test suite (at most 12 minutes on two cores)
 	$(BIN)/pytest -m "not faults" -n $(TEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
 
 test-faults: install ## the long fault matrices
 	$(BIN)/pytest -m faults $(PYTEST_ARGS)
 
-lint: install ## ruff, mypy, import contracts
+lint: install lint-js ## ruff, mypy, import contracts, types of the browser code
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+lint-js: install $(NODE_TOOLS) ## types of the browser code, and that its libraries are what package.json says
+	$(if $(NODE_TOOLS),node_modules/.bin/tsc -p .,@echo 'npm is not installed: the browser code is not checked')
+	$(if $(NODE_TOOLS),$(BIN)/python tools/vendor.py --check)
 
 format: install ## apply ruff's formatting and safe fixes
 	$(BIN)/ruff check --fix .
@@ -59,6 +69,9 @@ bench: install ## the benchmarks of docs/benchmarks.md, but the one against TRL
 	$(BIN)/python benchmarks/env_server.py
 	$(BIN)/python benchmarks/rundir_write.py
 	$(BIN)/python benchmarks/status.py
+
+screenshots: install ## pictures of the dashboard's pages, below docs/pictures (needs Chromium)
+	$(BIN)/python tools/screenshots.py
 
 bench-rundir: install ## reading and writing recorded runs of real size (generates 17 GB below build/ once)
 	$(BIN)/python benchmarks/rundir.py --dir build/rundir
