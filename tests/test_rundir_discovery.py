@@ -9,7 +9,7 @@ import pytest
 from made_up_runs import aged, rl_files, write
 from prl.rundir import remembered
 from prl.rundir.discovery import RunNotFoundError, default_output_dir, discover, find_run, last_change, list_runs
-from prl.rundir.runs import is_run
+from prl.rundir.recognition import is_run
 
 
 def make_run(output_dir: Path, name: str, changed: float = 1000.0) -> Path:

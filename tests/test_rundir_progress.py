@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from made_up_runs import LONG_AGO, aged, rl_files, write
-from prl.rundir.layout import METRICS
-from prl.rundir.progress import EPISODE_INDEX, Counter, read_progress
+from prl.rundir.layout import EPISODE_INDEX, METRICS
+from prl.rundir.progress import Counter, read_progress
 from prl.rundir.tree import RunTree
 
 METRICS_C, METRICS_A = METRICS

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from made_up_runs import LONG_AGO, aged, rl_files, write
-from prl.rundir.runs import RunInfo, is_run, read_run, run_id
+from prl.rundir.recognition import is_run, run_id
+from prl.rundir.runs import RunInfo, read_run
 
 RESOLVED = "configs/attempt_1/resolved"
 

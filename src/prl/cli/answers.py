@@ -6,18 +6,20 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from prl.rundir.discovery import RunNotFoundError, find_run
 from prl.watch.assess import assess
-from prl.watch.conditions import STATES, Condition
 from prl.watch.facts import Facts, FactsError, loads
 from prl.watch.outward import safe, safe_tree
-from prl.watch.resumption import Resumption
 from prl.watch.thresholds import Thresholds, ThresholdsError, load_thresholds
 from prl.watch.verdict import SEVERITIES, Verdict
+
+if TYPE_CHECKING:
+    from prl.watch.conditions import Condition
+    from prl.watch.resumption import Resumption
 
 SCHEMA_VERSION = 1
 MAX_ROWS = 100
@@ -96,7 +98,7 @@ def verdict_answer(verdict: Verdict) -> dict[str, Any]:
     return {**head, **fields, "counts": counts, "rows": rows, "truncated": truncated}
 
 
-def resumption_answer(resumption: Resumption) -> dict[str, Any]:
+def resumption_answer(resumption: "Resumption") -> dict[str, Any]:
     """The answer of ``status --since-restart``; ``rows`` are the conditions."""
     fields = dataclasses.asdict(resumption)
     head = {"schema_version": SCHEMA_VERSION, "as_of": fields.pop("as_of"), "ok": resumption.exit_code == 0}
@@ -104,7 +106,9 @@ def resumption_answer(resumption: Resumption) -> dict[str, Any]:
     return {**head, **fields, "counts": condition_counts(resumption.conditions), "rows": rows, "truncated": False}
 
 
-def condition_counts(conditions: Iterable[Condition]) -> dict[str, int]:
+def condition_counts(conditions: "Iterable[Condition]") -> dict[str, int]:
     """How many conditions are in which state."""
+    from prl.watch.conditions import STATES
+
     states = [condition.state for condition in conditions]
     return {state.replace(" ", "_"): states.count(state) for state in STATES}

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,8 @@ def write_bytes(path: Path, data: bytes) -> None:
 
     The file's mode follows the umask (a temporary file's own mode would hide it from a group's other readers).
     """
+    import tempfile  # brings along what a reader has no use for
+
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

@@ -6,7 +6,6 @@ Order of the markers: ``.sender_ready`` (trainer offers), ``.receiver_ready`` (o
 ``{"version": V, "files": {name: {"bytes": n, "sha256": hex}}}``.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -163,5 +162,7 @@ def _mtime(path: Path) -> float | None:
 
 
 def _sha256(path: Path) -> str:
+    import hashlib
+
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -13,9 +13,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from prl.rundir.remembered import Remembered
-from prl.rundir.runs import CHANGING, RunInfo, is_run, run_id
+from prl.rundir.recognition import CHANGING, is_run, run_id
+
+if TYPE_CHECKING:
+    from prl.rundir.runs import RunInfo
 
 _SHOWN = 10
 _ONE_AT_A_TIME = threading.Lock()
@@ -32,7 +35,7 @@ class RunList:
 
     dirs: tuple[Path, ...]
     """Where was looked: output directories, or runs themselves."""
-    runs: tuple[RunInfo, ...]
+    runs: "tuple[RunInfo, ...]"
     """The most recently changed first."""
     absent: tuple[Path, ...]
     """Of ``dirs``, those that do not exist."""
@@ -47,13 +50,19 @@ def default_output_dir() -> Path:
     return Path(os.environ.get("PRL_OUTPUT_DIR") or "outputs")
 
 
-def discover(dirs: Sequence[Path] | None = None, on_progress: Callable[[int, int], None] | None = None) -> RunList:
+def discover(
+    dirs: Sequence[Path] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+    on_found: "Callable[[RunInfo], None] | None" = None,
+) -> RunList:
     """The runs in ``dirs`` (default: :func:`default_output_dir`), each once, by however many names. Raises nothing.
 
     A directory of ``dirs`` that is a run itself counts as one; else what lies directly in it is looked at.
     ``on_progress`` is called with the number of entries looked at and of all of them, after each run that had to be
-    read.
+    read; ``on_found`` with each run as soon as it is known, in no order.
     """
+    from prl.rundir.remembered import Remembered
+
     where = tuple(dirs) if dirs is not None else (default_output_dir(),)
     problems: list[str] = []
     absent = tuple(path for path in where if not os.path.lexists(path))
@@ -70,8 +79,8 @@ def discover(dirs: Sequence[Path] | None = None, on_progress: Callable[[int, int
                 except OSError as error:
                     problems.append(f"{parent / name}: {error.strerror or error}")
                     continue
-                if info is not None:
-                    runs.setdefault(info.id, info)
+                if info is not None and runs.setdefault(info.id, info) is info and on_found is not None:
+                    on_found(info)
                 if was_read and on_progress is not None:
                     on_progress(done, total)
             memory.keep(names)
@@ -95,7 +104,7 @@ def last_change(run_dir: Path) -> float:
 
 
 def find_run(target: str | None, output_dir: Path | Sequence[Path] | None = None) -> Path:
-    """The run that ``target`` means: a path, an id (:func:`prl.rundir.runs.run_id`), the name of a run below
+    """The run that ``target`` means: a path, an id (:func:`prl.rundir.recognition.run_id`), the name of a run below
     ``output_dir`` or a unique prefix of one.
 
     None means the most recently changed run below ``output_dir`` (one directory or several; default:

@@ -33,6 +33,8 @@ TOKENIZER_FILES = (
 
 METRICS = ("monitors/file/metrics.jsonl", "metrics.jsonl")
 """Where metrics lie below a run directory, the newest layout first."""
+EPISODE_INDEX = "monitors/file/traces/stream.index.jsonl"
+LAUNCHER_STATUS = "launcher/status.json"
 
 MAX_DIGITS = 12
 """Digits of the number of an attempt, step or version."""

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from prl.rundir.jsonl import Damage
-from prl.rundir.layout import METRICS
+from prl.rundir.layout import EPISODE_INDEX, METRICS
 from prl.rundir.metrics.reader import TRAINER, infer_producer
 from prl.rundir.status import LauncherStatus
 from prl.rundir.tree import RunTree
 
-EPISODE_INDEX = "monitors/file/traces/stream.index.jsonl"
 TRAINER_STEP = "trainer_step"
 
 _WINDOWS = (64 * 1024, 4 * 1024**2)

@@ -20,16 +20,17 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from prl.rundir.cache import cache_root
-from prl.rundir.layout import METRICS
-from prl.rundir.progress import EPISODE_INDEX, TRAINER_STEP
+from prl.rundir.layout import EPISODE_INDEX, LAUNCHER_STATUS, METRICS
+from prl.rundir.progress import TRAINER_STEP
+from prl.rundir.recognition import has_signs
 from prl.rundir.regular import read_regular
-from prl.rundir.runs import RunInfo, has_signs, read_run
+from prl.rundir.runs import RunInfo, read_run
 from prl.rundir.status import FAILED, FINISHED, STOPPED
 
 FORM = 4
 """Version of the file's form, and of what :func:`read_run` makes of a run: raise it when either changes."""
 
-_WATCHED = ("", "configs", "launcher/status.json", *METRICS, EPISODE_INDEX)
+_WATCHED = ("", "configs", LAUNCHER_STATUS, *METRICS, EPISODE_INDEX)
 _WATCHED_ENDED = ("", "configs", "launcher/status.json")
 """When the launcher has said how its run ended: whoever starts it again makes an attempt and says so."""
 _SETTLED = 2.0

@@ -7,10 +7,7 @@ moment it was said). A run whose files are garbage is still a run.
 
 import contextlib
 import datetime as dt
-import errno
-import hashlib
 import os
-import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -19,9 +16,10 @@ from typing import Any
 from prl.rundir.configs import Document, attempts_of, first_text, read_documents, source_name
 from prl.rundir.evaluations import planned_episodes
 from prl.rundir.jobs import find_jobs
-from prl.rundir.layout import METRICS
-from prl.rundir.locate import OLD_SIGNS, OLD_TRACES, layout_of
+from prl.rundir.layout import LAUNCHER_STATUS, METRICS
+from prl.rundir.locate import OLD_TRACES, layout_of
 from prl.rundir.progress import Counter, RunProgress, read_progress
+from prl.rundir.recognition import CHANGING, run_id
 from prl.rundir.status import SCHEMA_VERSION, LauncherStatus, StatusError, load_status
 from prl.rundir.tree import RunTree
 from prl.rundir.untyped import as_object
@@ -31,12 +29,7 @@ KINDS = (RL, SFT, EVAL, OTHER)
 
 _DOCUMENTS = ("sft", "orchestrator", "trainer", "rl", "eval")
 _KIND_OF = (("sft", SFT), ("orchestrator", RL), ("trainer", RL), ("rl", RL), ("eval", EVAL))
-_SIGNS = ("configs", "logs", "monitors")
-"""Directories of which a run has one."""
 _TRACES = "monitors/file/traces"
-_STATUS = "launcher/status.json"
-CHANGING = (*METRICS, _STATUS, "logs/latest", "logs", "")
-"""What is written while a run goes on: the newest of their modification times is when it changed."""
 _MAX_NAMES = 100
 _LOOKED_AT = 1000
 """Attempts from the newest on that are looked at for one that ran or left documents."""
@@ -47,7 +40,7 @@ class RunInfo:
     """A run as a list shows it. None and empty: nothing says."""
 
     id: str
-    """``<name>~<8 hex digits of its real path>``: see :func:`run_id`."""
+    """``<name>~<8 hex digits of its real path>``: see :func:`prl.rundir.recognition.run_id`."""
     name: str
     path: Path
     kind: str
@@ -120,42 +113,6 @@ class RunInfo:
 _FIELDS = tuple(field.name for field in fields(RunInfo))
 
 
-def is_run(path: Path) -> bool:
-    """Whether a directory is a run: it has configs, logs or monitors (or what older layouts had)."""
-    try:
-        return has_signs(path)
-    except (OSError, ValueError):  # a directory that may not be entered
-        return False
-
-
-def has_signs(path: Path) -> bool:
-    """As :func:`is_run`. Raises OSError when the directory cannot be looked into."""
-    base = os.fspath(path)
-    if any(stat.S_ISDIR(_mode(f"{base}/{name}")) for name in _SIGNS):
-        return True
-    return any(_mode(f"{base}/{name}") for name in OLD_SIGNS)
-
-
-def _mode(path: str) -> int:
-    """What a path is, 0 when there is nothing. Raises OSError when that cannot be told."""
-    try:
-        return os.stat(path).st_mode  # noqa: PTH116 (asked of every directory of a list: a Path costs as much)
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-            return 0
-        raise
-
-
-def run_id(real_path: str) -> str:
-    """The id of the run at a path without links: its directory's name, ``~`` and 8 hex digits of the path's SHA-256.
-
-    It stays the same whatever other runs appear, and tells two of one name apart. It changes when the run is moved.
-    """
-    digest = hashlib.sha256(os.fsencode(real_path)).hexdigest()[:8]
-    name = os.fsencode(Path(real_path).name).decode(errors="replace")
-    return f"{name}~{digest}"
-
-
 def read_run(path: Path) -> RunInfo:
     """Everything a list says about the run at ``path``. Raises nothing."""
     tree = RunTree(path)
@@ -204,12 +161,12 @@ def read_run(path: Path) -> RunInfo:
 
 
 def _status(tree: RunTree) -> LauncherStatus | None:
-    if tree.stat(_STATUS) is None:
+    if tree.stat(LAUNCHER_STATUS) is None:
         return None
     try:
-        return load_status(tree.path(_STATUS))
+        return load_status(tree.path(LAUNCHER_STATUS))
     except StatusError as error:
-        tree.note(_STATUS, str(error))
+        tree.note(LAUNCHER_STATUS, str(error))
         return None
 
 
@@ -317,7 +274,7 @@ def _newer_forms(
 ) -> list[str]:
     """Notes on files that say they have a form that was made after this reader."""
     said = {
-        _STATUS: status.schema_version if status else None,
+        LAUNCHER_STATUS: status.schema_version if status else None,
         "environment.json": max((_version(document) for document in environments), default=0),
         "metrics.jsonl": progress.schema_version,
     }

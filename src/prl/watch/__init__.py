@@ -5,13 +5,16 @@ STATUS.md, JSON. Nothing here starts, stops or changes anything, STATUS.md aside
 """
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prl.watch.assess import assess
-from prl.watch.checkin import CheckIn, check_in
 from prl.watch.facts import Facts, FactsError
 from prl.watch.gather import gather
 from prl.watch.screen import render
 from prl.watch.verdict import Evidence, Finding, Verdict
+
+if TYPE_CHECKING:
+    from prl.watch.checkin import CheckIn, check_in
 
 __all__ = [
     "CheckIn",
@@ -26,6 +29,15 @@ __all__ = [
     "render",
     "status_of",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """``CheckIn`` and ``check_in``, which a verdict does without."""
+    if name not in ("CheckIn", "check_in"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from prl.watch import checkin
+
+    return getattr(checkin, name)
 
 
 def status_of(run_dir: Path, now: float | None = None) -> Verdict:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prl.rundir.layout import RunLayout
-from prl.rundir.runs import run_id
+from prl.rundir.recognition import run_id
 from prl.watch import status_md
 from prl.watch.assess import assess
 from prl.watch.facts import Facts

@@ -7,7 +7,6 @@ counts. Of earlier attempts only values are taken, never times.
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
 
 from prl.rundir.broadcasts import list_broadcasts
 from prl.rundir.layout import RunLayout, step_number
@@ -15,6 +14,7 @@ from prl.rundir.regular import read_regular
 from prl.watch.facts import Broadcast, Clock, Launcher, Progress
 from prl.watch.lines import Lines
 from prl.watch.series import Metrics, episodes_clock
+from prl.watch.statistics import median
 
 _INDEX = "monitors/file/traces/stream.index.jsonl"
 _OLD_TRACES = "rollouts"

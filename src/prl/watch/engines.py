@@ -12,16 +12,18 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from prl.rundir.metrics.names import RENAMED
-from prl.rundir.prometheus import Sample, parse_page
 from prl.rundir.tree import as_object
 from prl.watch.facts import ALIVE, GONE, UNKNOWN
 from prl.watch.lines import EngineLine
 from prl.watch.series import Recorded
 from prl.watch.surroundings import Engine
+
+if TYPE_CHECKING:
+    from prl.rundir.prometheus import Sample
 
 SECONDS = 1.0
 """An engine gets so long to answer."""
@@ -151,6 +153,8 @@ def _ask(address: Address) -> _Answer:
 
 def _engines(address: Address, answer: _Answer, now: float) -> list[Engine]:
     """The engines of one page, none when it is not an engine's."""
+    from prl.rundir.prometheus import parse_page
+
     by_label: dict[str, dict[str, float]] = {}
     for sample in parse_page(answer.text).samples if answer.text is not None else ():
         name = sample.name.removeprefix("vllm:")
@@ -163,7 +167,7 @@ def _engines(address: Address, answer: _Answer, now: float) -> list[Engine]:
     return [_engine(names[label], str(address), ALIVE, now, by_label[label]) for label in sorted(by_label)]
 
 
-def _label(sample: Sample) -> str:
+def _label(sample: "Sample") -> str:
     return next((sample.labels[name] for name in _LABELS if name in sample.labels), "0")
 
 

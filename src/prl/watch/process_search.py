@@ -9,7 +9,6 @@ write to the directory's file system.
 
 import os
 import re
-import socket
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -106,7 +105,7 @@ def search_result(files: RunFiles, found: list[Process]) -> ProcessSearch:
     names = {process.name for process in found}
     written = [name for log in files.logs if (name := _component_of_log(log.component, log.rank)) is not None]
     return ProcessSearch(
-        host=socket.gethostname(),
+        host=proctable.host_name(),
         found=len(found),
         missing=[name for name in dict.fromkeys(written) if name not in names] if found else [],
         file_system=kind,
@@ -182,7 +181,7 @@ def _process(entry: Entry, component: str, lead: _Lead, table: ProcessTable, now
         name=name,
         title=entry.title[:200],
         pid=entry.pid,
-        host=socket.gethostname(),
+        host=proctable.host_name(),
         state=GONE if zombie else ALIVE,
         started=entry.started,
         log=lead.path if lead.path.endswith(".log") else "",

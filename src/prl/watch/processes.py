@@ -6,7 +6,6 @@ launcher speaks are found by :mod:`prl.watch.process_search`.
 """
 
 import re
-import socket
 from collections.abc import Iterator
 
 from prl.rundir.status import FAILED, FINISHED, STOPPED, LauncherStatus, ProcessStatus
@@ -30,7 +29,7 @@ _START_TOLERANCE = 2.0
 
 def launcher_facts(status: LauncherStatus, table: ProcessTable, now: float) -> Launcher:
     """The launcher as a fact."""
-    if status.host == socket.gethostname():
+    if status.host == proctable.host_name():
         state = ALIVE if _lives(table, status.pid, status.started, exact=False) else GONE
     elif status.phase in ENDED:
         state = GONE
@@ -58,7 +57,7 @@ def process_facts(status: LauncherStatus, launcher: Launcher, table: ProcessTabl
 
 def _process(process: ProcessStatus, launcher: Launcher, table: ProcessTable, now: float) -> Process:
     as_of = launcher.updated
-    here = process.host == socket.gethostname()
+    here = process.host == proctable.host_name()
     entry = table.entries.get(process.pid) if here else None
     if process.ended is not None or process.exit_code is not None:
         state = EXITED

@@ -25,6 +25,11 @@ ALIVE = "alive"
 _STATES = {"T": STOPPED, "t": STOPPED, "Z": ZOMBIE, "X": ZOMBIE}
 
 
+def host_name() -> str:
+    """The name of this host, as ``socket.gethostname`` has it (of which loading takes longer than asking)."""
+    return os.uname().nodename
+
+
 @dataclass(frozen=True)
 class Entry:
     """One process."""

@@ -8,7 +8,6 @@ earlier attempts are left out; a baseline comes from this attempt alone. The sto
 import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from prl.rundir.jsonl import Damage
@@ -27,6 +26,7 @@ from prl.rundir.regular import open_regular
 from prl.watch.ends import End, read_end
 from prl.watch.facts import Clock, NonFinite, Series
 from prl.watch.keys import LAST, REPLAYED, STABILITY_KEYS, importance, kept_points
+from prl.watch.statistics import median
 
 _POLICY_VERSION = "watcher/policy_version"
 _INFERENCE = "inference/"

@@ -12,7 +12,6 @@ expected: a threshold that is silently ignored is an alarm that never comes.
 
 import dataclasses
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -201,7 +200,10 @@ def load_thresholds(environ: Mapping[str, str] | None = None) -> Thresholds:
 def read_thresholds(path: Path) -> Thresholds:
     """Thresholds from a TOML file. Raises :class:`ThresholdsError` and FileNotFoundError."""
     try:
-        document = tomllib.loads(path.read_text())
+        text = path.read_text()
+        import tomllib  # there is a file: most users have none
+
+        document = tomllib.loads(text)
     except FileNotFoundError:
         raise
     except OSError as error:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import median
 
 from prl.rundir.metrics.reader import ORCHESTRATOR, TRAINER
 from prl.watch.blame import BEFORE, INCIDENT, root_cause, to_blame
@@ -11,6 +10,7 @@ from prl.watch.bottleneck import split
 from prl.watch.facts import EXITED, GONE, Clock, Facts, LogError, Process, Series
 from prl.watch.phases import HOLDING, phase_of
 from prl.watch.stages import Stage, stage_of
+from prl.watch.statistics import median
 from prl.watch.surroundings import Incident, SlurmJob
 from prl.watch.thresholds import DEFAULT, Thresholds
 from prl.watch.verdict import Bottleneck

@@ -44,7 +44,7 @@ def parse_date_line(line: str) -> DateMark | None:
         return None
     try:
         date = dt.date.fromisoformat(match[1])
-        zone = dt.datetime.strptime(match[2], "%z").tzinfo if match[2] else None
+        zone = dt.time.fromisoformat(f"00:00{match[2]}").tzinfo if match[2] else None
     except ValueError:
         return None
     return DateMark(date, zone)

@@ -3,11 +3,10 @@
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from statistics import median
 
 from prl.watch.facts import Series
 from prl.watch.rules.base import Rule, series_evidence
-from prl.watch.statistics import Baseline, baseline, is_open, page_hinkley, trailing
+from prl.watch.statistics import Baseline, baseline, is_open, median, page_hinkley, trailing
 from prl.watch.thresholds import TrainingLimits
 from prl.watch.verdict import CRITICAL, FAILING, LIVE, WARNING, Evidence, Finding
 from prl.watch.view import View
