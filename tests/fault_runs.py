@@ -6,6 +6,7 @@ processes of a run that lives are the test's own. States of SLURM jobs are in ``
 
 import json
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -390,6 +391,18 @@ zero_signal = after(_group_rates(0.15, 0.85, 0.0), "zero_signal")
 constant_reward = after(_group_rates(0.0, 0.0, 1.0), "constant_reward")
 
 
+def _reward_against_the_task(run: SampleRun, step: int) -> None:
+    """The format is learnt at the cost of what the task asks for, as evaluations of the same environment show."""
+    at, head = T0 + 6 + step * run.seconds - 1, "train/reverse-text/effective/agent/rewards"
+    parts = {"correct": 0.6 - step / 200, "format": 3 * step / 200 - 0.1}
+    run.metrics("orch", step, at, **{f"{head}/{name}/mean": value for name, value in parts.items()})
+    if step % 5 == 0:
+        run.metrics("orch", step, at + 0.1, **{"eval/reverse-text/effective/agent/avg@4": 0.6 - step / 200})
+
+
+reward_against_the_task = after(_reward_against_the_task, "reward_against_the_task", steps=40)
+
+
 def all_episodes_fail(here: Path) -> State:
     run, last = running(here)
     for step in (13, 14, 15):
@@ -506,6 +519,21 @@ def of_prime_rl(layout: str, ended: str, **shape: Any) -> Maker:
 
     make.__name__ = f"of_prime_rl_{layout}_{ended}"
     return make
+
+
+def silent_since_an_hour(here: Path) -> State:
+    state = of_prime_rl("C", "running")(here)
+    return State(state.root, state.now + 3600)
+
+
+def silent_since_its_engine_hung(here: Path) -> State:
+    state = of_prime_rl("C", "running")(here)
+    log, at = state.root / "logs/attempt_1/inference.log", state.now
+    clock = time.strftime("%H:%M:%S", time.localtime(at))
+    with log.open("a") as file:
+        file.write(f"{clock}   ERROR TimeoutError: RPC call to sample_tokens timed out.\n")
+    os.utime(log, (at, at))
+    return State(state.root, at + 3600)
 
 
 def of_this_project(ended: str, **shape: Any) -> Maker:

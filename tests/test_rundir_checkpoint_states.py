@@ -38,7 +38,7 @@ def states(root: Path, age: float = 60.0, documents: dict[str, Any] | None = Non
             below("step_4", {"trainer/__0_0.distcp": "x"}, ORCHESTRATOR),
             601,
             "stuck",
-            "trainer has not finished its half, and nothing was written for 10 minutes",
+            "trainer has not finished its half, and nothing was written for 10m 1s",
         ),
         (below("step_4.tmp", {"trainer.tmp/__0_0.distcp": "x"}, ORCHESTRATOR), 60, "writing", "trainer has not finish"),
         (below("step_4.whole.tmp", TRAINER, ORCHESTRATOR), 60, "writing", "it was not moved to its final name"),

@@ -9,13 +9,13 @@ from typing import Any
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from made_up_facts import NOW, facts, incident, job, judged, mark, names_a_place, stands_since, steps
+from made_up_facts import NOW, facts, incident, job, judged, mark, names_a_place, polls, stands_since, steps
 from prl.watch import render
 from prl.watch.assess import RULE_FAILED, assess
 from prl.watch.facts import Facts, NonFinite, Series
 from prl.watch.keys import STABILITY_KEYS
 from prl.watch.rules import RULES, document
-from prl.watch.verdict import CRITICAL, DEGRADED, FINISHED, HEALTHS, HEALTHY
+from prl.watch.verdict import CRITICAL, DEGRADED, DOWN, FINISHED, HEALTHS, HEALTHY, WARNING
 
 KEYS = sorted(
     {one.key for one in facts().series} | STABILITY_KEYS | {"", "train", "train/x/all", "eval/x/effective/a/avg@1"}
@@ -151,3 +151,25 @@ def test_what_explains_the_rest_comes_first() -> None:
 def test_rules_have_distinct_ids_and_documentation() -> None:
     assert len({rule.id for rule in RULES}) == len(RULES)
     assert all(part for rule in RULES for part in dataclasses.astuple(document(rule)))
+
+
+def test_a_cause_stands_before_what_it_explains() -> None:
+    """Who is held by a signal needs to be let go, not restarted: that he stands still follows from it."""
+    held = [dataclasses.replace(one, stopped=[7] if one.name == "trainer" else []) for one in facts().processes]
+    moves = judged(facts(processes=held))
+    assert [(one.rule, one.severity) for one in moves.findings] == [("process.stopped", WARNING)]
+    stands = judged(dataclasses.replace(stands_since(300.0), processes=held))
+    assert [one.rule for one in stands.findings][:2] == ["process.stopped", "progress.stalled"]
+    assert {one.severity for one in stands.findings[:2]} == {CRITICAL}
+    assert (stands.health, "kill -CONT 7" in (stands.findings[0].action or "")) == (DOWN, True)
+
+
+def test_workers_that_end_stand_before_the_episodes_that_fail_with_them() -> None:
+    known = facts(
+        polls("env_server/gsm/restarts", [0.0, 3.0, 9.0], 10),
+        steps("orch", "train/gsm/all/has_error/mean", [0.01] * 5 + [0.95] * 3),
+        steps("orch", "train/gsm/all/agent/is_trainable/mean", [0.9] * 5 + [0.02] * 3),
+    )
+    told = [one.rule for one in judged(known).findings if one.severity == CRITICAL]
+    assert told[0] == "process.worker-gone"
+    assert {"episodes.error-rate", "episodes.no-signal"} <= set(told)

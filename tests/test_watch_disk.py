@@ -51,6 +51,21 @@ def test_without_it_checkpoints_traces_and_metrics_add_up(tmp_path: Path) -> Non
     assert growth(run, metrics, keep_last=3) == (12.0, "checkpoints + traces + m")
 
 
+def test_a_second_try_at_a_complete_checkpoint_does_not_spoil_it(tmp_path: Path) -> None:
+    """The step is resumed from what is complete; what was begun anew beside it says only that something was written."""
+    run = SampleRun(tmp_path)
+    checkpoint(run, 10)
+    half = run.layout.checkpoints / "step_10.tmp/trainer.tmp"
+    half.mkdir(parents=True)
+    for path in (half, half.parent):
+        os.utime(path, (T0, T0))
+    found = read_checkpoints(run.root, {"trainer": {}}, T0 + 3600)
+    assert [(state.step, state.state) for state in found.states] == [(10, "complete"), (10, "stuck")]
+    short, states = disk.checkpoint_facts(run.root, found)
+    assert (short.complete, short.unfinished, short.changed) == ([10], ["step_10.tmp"], T0)
+    assert [(one.step, one.state) for one in states] == [(10, "complete")]
+
+
 def test_checkpoints_in_short(tmp_path: Path) -> None:
     run = SampleRun(tmp_path)
     checkpoint(run, 10)

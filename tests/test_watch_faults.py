@@ -135,6 +135,15 @@ TABLE = [
     Row(runs.zero_signal, RUNNING, DEGRADED, "episodes.no-signal", 1, ("85",), ("too easy",)),
     # Everything is solved: nothing is learnt from any trace.
     Row(runs.constant_reward, RUNNING, DOWN, "episodes.no-signal", 2, ("easy",)),
+    # Evidence for a person: nothing says that it is no trade-off that is meant, so health stays.
+    Row(
+        runs.reward_against_the_task,
+        RUNNING,
+        HEALTHY,
+        "episodes.reward-hacking",
+        0,
+        ("evaluation falls", "format", "--sort reward"),
+    ),
     Row(runs.all_episodes_fail, RUNNING, DOWN, "episodes.error-rate", 2, ("reverse-text", "TaskError")),
     Row(runs.a_third_of_the_episodes_fails, RUNNING, DEGRADED, "episodes.error-rate", 1, ("30", "TaskError")),
     # Those that are thrown away are the long ones.
@@ -147,7 +156,12 @@ TABLE = [
     # -- what it writes to, and who works for it
     # What ended it comes first; the half is not offered for a restart.
     Row(
-        runs.half_checkpoint, FAILED, DOWN, "process.run-failed", 2, ("complete checkpoint: step 8", "checkpoint.half")
+        runs.half_checkpoint,
+        FAILED,
+        DOWN,
+        "process.run-failed",
+        2,
+        ("complete checkpoint is step 8", "checkpoint.half"),
     ),
     Row(runs.half_checkpoint_of_a_run_that_goes_on, RUNNING, DEGRADED, "checkpoint.half", 1, ("resume from step 8",)),
     Row(runs.disk_full, RUNNING, DOWN, "disk.full", 2, ("No space left on device",)),
@@ -163,8 +177,12 @@ TABLE = [
     Row(runs.of_prime_rl("C", "running"), RUNNING, HEALTHY, NOBODY, 0),
     # The launcher's line in its job's log: it was told to end.
     Row(runs.of_prime_rl("C", "stopped"), STOPPED, DOWN, NOBODY, 2),
-    # An hour without progress, and nothing says whether its processes live: they are on another host.
-    Row(runs.of_prime_rl("C", "hung"), PHASE_UNKNOWN, UNKNOWN, NOBODY, 3),
+    # Nothing says whether its processes live, on another host. Whether they do or not: both sides wait for each other.
+    Row(runs.of_prime_rl("C", "hung"), PHASE_UNKNOWN, DOWN, "progress.deadlock", 2, ("Holding batch",)),
+    # An hour without progress, and nothing says why, nor whether its processes live.
+    Row(runs.silent_since_an_hour, PHASE_UNKNOWN, UNKNOWN, NOBODY, 3),
+    # Here its log says why.
+    Row(runs.silent_since_its_engine_hung, PHASE_UNKNOWN, DOWN, "incident.known", 2, ("RPC call to sample_tokens",)),
     # The launcher on the other host speaks: its word is fresh.
     Row(runs.of_this_project("running"), RUNNING, HEALTHY, None, 0),
     # The orchestrator holds a batch for a policy that the trainer offers and it does not accept.
@@ -180,9 +198,9 @@ TABLE = [
     # No waiting mends it.
     Row(jobs.held, QUEUED, DEGRADED, "slurm.pending", 1, ("held",)),
     # It comes back by itself: no plan of a restart.
-    Row(jobs.preempted, PREEMPTED, DEGRADED, "slurm.preempted", 1, ("from step 8",), ("launch it again",)),
+    Row(jobs.preempted, PREEMPTED, DEGRADED, "slurm.preempted", 1, ("from step 8",), ("restart-plan",)),
     # It does not.
-    Row(jobs.preempted_for_good, PREEMPTED, DEGRADED, "slurm.preempted", 1, ("left the queue", "launch it again")),
+    Row(jobs.preempted_for_good, PREEMPTED, DEGRADED, "slurm.preempted", 1, ("left the queue", "restart-plan")),
     Row(jobs.requeued, REQUEUED, DEGRADED, "slurm.requeued", 1, ("from step 8",)),
     # The state of its nodes is not known, which is no failure of theirs.
     Row(jobs.runs_in_a_job, RUNNING, HEALTHY, None, 0),

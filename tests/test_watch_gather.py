@@ -39,6 +39,16 @@ def test_identity_and_clocks(tmp_path: Path) -> None:
     assert facts.unknown == []
 
 
+def test_episodes_of_the_first_releases_are_named(tmp_path: Path) -> None:
+    """They hold rewards without traces. Nothing is told of them, and nobody must think that there were none."""
+    run, now = running(tmp_path)
+    (run.root / "rollouts/step_1").mkdir(parents=True)
+    (run.root / "rollouts/step_1/train_rollouts.jsonl").write_text('{"reward": 1.0}\n')
+    (note,) = gather(run.root, now).unknown
+    assert note.startswith("rollouts/step_1/train_rollouts.jsonl: ")
+    assert "not read" in note
+
+
 def test_bounds_come_from_the_configuration(tmp_path: Path) -> None:
     run = SampleRun(tmp_path)
     client = {"wait_for_ready_timeout": 11}

@@ -266,6 +266,12 @@ def test_known_failure_tells_what_helps() -> None:
     assert "use a smaller micro batch" in text(planned(known), "cause removed")
 
 
+def test_cure_is_of_the_failure_that_ended_the_run() -> None:
+    """A worker of an environment that was replaced an hour ago has nothing to do with an engine that was killed."""
+    worker = incident("env.worker_exit", "envs/train/x", age=3600.0, severity="error", fix="fewer workers")
+    assert "fewer workers" not in text(planned(failed(incidents=[worker])), "cause removed")
+
+
 # ---- SLURM
 
 

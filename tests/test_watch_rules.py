@@ -269,14 +269,19 @@ def test_counters_that_stood_long_are_not_said_to_advance(tmp_path: Path) -> Non
     assert "no other counter has advanced for 55" in said.message
 
 
-def test_resuming_is_advised_only_where_a_checkpoint_is(tmp_path: Path) -> None:
-    assert "--clean" in (finding(failed, tmp_path / "a", "process.run-failed").action or "")
+def test_a_restart_is_left_to_the_plan(tmp_path: Path) -> None:
+    nothing = finding(failed, tmp_path / "a", "process.run-failed").action or ""
+    assert "has no complete checkpoint" in nothing
     run, now = failed(tmp_path / "b")
     for half, name in (("trainer", ".metadata"), ("orchestrator", "progress.pt")):
         (run.layout.checkpoints / "step_8" / half).mkdir(parents=True)
         (run.layout.checkpoints / "step_8" / half / name).write_bytes(b"x")
     (said,) = status_of(run.root, now).findings
-    assert "--resume and the same run name (newest complete checkpoint: step 8)" in (said.action or "")
+    assert "newest complete checkpoint is step 8" in (said.action or "")
+    # A bare --resume without the recorded directory, options and conditions would be a trap: the plan has them all.
+    assert all(
+        f"prl restart-plan {tmp_path}" in text and "--resume" not in text for text in (nothing, said.action or "")
+    )
 
 
 def test_a_full_disk_is_critical_only_while_no_step_is_finished(tmp_path: Path) -> None:

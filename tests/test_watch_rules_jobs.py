@@ -20,8 +20,8 @@ from made_up_facts import (
     stands_since,
 )
 from prl.watch.facts import Checkpoints, Facts
-from prl.watch.surroundings import JobNode
-from prl.watch.verdict import DEGRADED, DOWN, HEALTHY, UNKNOWN
+from prl.watch.surroundings import RECORDED, JobNode, SlurmJob
+from prl.watch.verdict import DEGRADED, DOWN, HEALTHY, INFO, UNKNOWN
 
 
 def queued(**changes: Any) -> Facts:
@@ -101,6 +101,13 @@ def test_a_silent_controller_leaves_the_last_word_with_its_age() -> None:
     assert verdict.health == HEALTHY  # the counters advance: the run is as it was
     assert "RUNNING, 20m 0s ago" in verdict.findings[0].message
     assert judged(dataclasses.replace(stands_since(900), processes=[], jobs=[job(as_of=NOW - 1200)])).health == UNKNOWN
+
+
+def test_who_was_not_asked_does_not_fail_to_answer() -> None:
+    known = SlurmJob("4711", "UNKNOWN", None, RECORDED, problem="squeue is not installed here")
+    (found,) = judged(facts(jobs=[known])).findings
+    assert (found.rule, found.severity) == ("slurm.silent", INFO)
+    assert found.message == "Nothing is known of job 4711: squeue is not installed here"
 
 
 def test_a_job_that_lives_while_nothing_advances_is_down() -> None:

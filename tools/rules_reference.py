@@ -13,8 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from prl.watch import thresholds
-from prl.watch.assess import RULE_FAILED
-from prl.watch.rules import RULES, Rule, document
+from prl.watch.assess import DOCUMENTED
+from prl.watch.rules import Rule, document
 
 PAGE = Path(__file__).parent.parent / "docs" / "rules.md"
 WIDTH = 120
@@ -34,13 +34,6 @@ alone.
 `make docs` writes this page from the rules. Thresholds in it are the defaults; the last section says how to set
 others.
 """
-FAILED = """\
-A rule raised an error on these facts.
-
-**Needs** nothing. **Speaks** as a warning in the place of the rule that failed, and names it; the other rules are not
-affected. **Silent** otherwise. It is a fault of this project: report it with the facts (`prl status --save-facts
-FILE`).
-"""
 THRESHOLDS = """\
 # Thresholds
 
@@ -57,8 +50,8 @@ errors_twice = 0.10
 
 def page() -> str:
     """The whole page."""
-    rules = "\n".join(_section(rule) for rule in RULES)
-    return f"{HEAD}\n{rules}\n## `{RULE_FAILED}`\n\n{FAILED}\n{THRESHOLDS}\n{_thresholds()}"
+    rules = "\n".join(_section(rule) for rule in DOCUMENTED)
+    return f"{HEAD}\n{rules}\n{THRESHOLDS}\n{_thresholds()}"
 
 
 def _section(rule: Rule) -> str:

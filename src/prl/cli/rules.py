@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from prl.cli.answers import MAX_ROWS, SCHEMA_VERSION, print_json, print_text, user_thresholds
+from prl.watch.assess import DOCUMENTED
 from prl.watch.outward import safe
-from prl.watch.rules import RULES, Documentation, Rule, document
+from prl.watch.rules import Documentation, Rule, document
 
 _WIDTH = 100
 
@@ -23,10 +24,10 @@ def rules(rule_id: str | None, as_json: bool) -> int:
     ID is a rule, as a finding names it, or the beginning of several, such as an area. Exit status: 0, 64 for no rule.
     """
     limits = user_thresholds()
-    chosen = [rule for rule in RULES if rule_id is None or rule.id == rule_id]
-    chosen = chosen or [rule for rule in RULES if rule_id and rule.id.startswith(rule_id)]
+    chosen = [rule for rule in DOCUMENTED if rule_id is None or rule.id == rule_id]
+    chosen = chosen or [rule for rule in DOCUMENTED if rule_id and rule.id.startswith(rule_id)]
     if not chosen:
-        areas = ", ".join(dict.fromkeys(rule.id.partition(".")[0] for rule in RULES))
+        areas = ", ".join(dict.fromkeys(rule.id.partition(".")[0] for rule in DOCUMENTED))
         raise click.UsageError(safe(f"no rule {rule_id!r}; `prl rules` lists them, in the areas {areas}"))
     told = [(rule, document(rule, limits)) for rule in chosen]
     if as_json:

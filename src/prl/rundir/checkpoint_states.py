@@ -18,6 +18,7 @@ from prl.rundir.configs import Document
 from prl.rundir.layout import numbered
 from prl.rundir.tree import RunTree
 from prl.rundir.untyped import as_object
+from prl.text.human import format_duration
 
 WRITING = "writing"
 HALF = "half"
@@ -221,7 +222,7 @@ def _state(
         return HALF, f"{' and '.join(missing)} has not begun its half"
     what = f"{' and '.join(begun)} has not finished its half" if begun else "it was not moved to its final name"
     if now - changed > STUCK_SECONDS:
-        return STUCK, f"{what}, and nothing was written for {(now - changed) / 60:.0f} minutes"
+        return STUCK, f"{what}, and nothing was written for {format_duration(now - changed)}"
     return WRITING, what if halves else "nothing is in it yet"
 
 

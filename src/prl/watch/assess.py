@@ -1,6 +1,7 @@
 """From facts to a verdict: a pure function, so that every face of the project says the same of the same facts."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from prl.text.human import format_duration
 from prl.watch.facts import Facts, LogError
@@ -39,10 +40,24 @@ RULE_FAILED = "rule.failed"
 """Id of the finding that a rule which raised leaves in its place."""
 
 
+def rule_failed(_: View) -> None:
+    """A rule raised an error on these facts.
+
+    Needs: nothing.
+    Speaks: as a warning in the place of the rule that failed, and names it; the other rules are not affected. It is a
+    fault of this project: report it with the facts (`prl status --save-facts FILE`).
+    Silent: otherwise.
+    """
+
+
+DOCUMENTED = (*RULES, Rule(RULE_FAILED, rule_failed))
+"""Every id that a finding may have."""
+
+
 def assess(facts: Facts, thresholds: Thresholds = DEFAULT, rules: Sequence[Rule] = RULES) -> Verdict:
     """The verdict on these facts."""
     view = View(facts, thresholds)
-    findings = _told(_findings(view, rules))
+    findings = _told(_findings(view, rules), rules)
     health, reason = _health(view, findings)
     starting = view.phase == STARTING and view.stage is not None
     return Verdict(
@@ -90,11 +105,20 @@ def _findings(view: View, rules: Iterable[Rule]) -> Iterator[Finding]:
                 yield finding
 
 
-def _told(findings: Iterable[Finding]) -> list[Finding]:
+def _told(findings: Iterable[Finding], rules: Sequence[Rule]) -> list[Finding]:
     """The gravest first; advice only when nothing is wrong: who tunes a run that fails makes two problems of one."""
-    found = sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
+    explains = {rule.id: rule.explains for rule in rules}
+    known = list(findings)
+    raised = (_as_grave(finding, explains.get(finding.rule, ()), known) for finding in known)
+    found = sorted(raised, key=lambda finding: SEVERITIES.index(finding.severity))
     wrong = any(finding.kind == ALARM and finding.severity != INFO for finding in found)
     return [finding for finding in found if finding.kind != ADVICE] if wrong else found
+
+
+def _as_grave(finding: Finding, explains: Collection[str], others: Sequence[Finding]) -> Finding:
+    """A cause with the severity of the gravest finding that it explains, so that it does not stand below it."""
+    follow = [one.severity for one in others if one.rule in explains or one.rule.partition(".")[0] in explains]
+    return replace(finding, severity=min((finding.severity, *follow), key=SEVERITIES.index))
 
 
 def _health(view: View, findings: Sequence[Finding]) -> tuple[str, str | None]:
@@ -109,10 +133,10 @@ def _health(view: View, findings: Sequence[Finding]) -> tuple[str, str | None]:
         return DOWN, (launcher.reason if launcher else None) or _stopped(view)
     if phase in (FAILED, FAILING):
         return DOWN, first or (launcher.reason if launcher else None) or "the run failed"
+    if alarms and alarms[0].severity == CRITICAL:
+        return DOWN, first  # whether its processes live or not, where the phase is not known
     if phase == PHASE_UNKNOWN:
         return UNKNOWN, _not_known(view)
-    if alarms and alarms[0].severity == CRITICAL:
-        return DOWN, first
     if alarms:
         return DEGRADED, first
     if phase == RUNNING and view.idle is None:

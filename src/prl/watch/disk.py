@@ -7,7 +7,6 @@ the size of checkpoints over the time between two, and the growth of metrics and
 import os
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
 
 from prl.rundir.checkpoint_states import COMPLETE, STUCK, WRITING, CheckpointState
 from prl.rundir.checkpoint_states import Checkpoints as Found
@@ -17,6 +16,7 @@ from prl.rundir.metrics.reader import TRAINER
 from prl.rundir.regular import open_regular
 from prl.watch.facts import Checkpoints, Clock, Disk, Series
 from prl.watch.series import Metrics
+from prl.watch.statistics import median
 from prl.watch.surroundings import CheckpointFact
 
 _USED = "system/ckpt_disk_used_gib"
@@ -39,7 +39,8 @@ def disk_facts(root: Path, metrics: Metrics, checkpoints: Found) -> Disk | None:
 
 
 def checkpoint_facts(root: Path, found: Found) -> tuple[Checkpoints, list[CheckpointFact]]:
-    """Every checkpoint by step, and the same in short."""
+    """Every checkpoint by step, and the same in short. What was begun anew of a step that is complete counts for the
+    time of the last write alone: who resumes from that step takes the complete one."""
     current = [state for state in found.states if state.abandoned_by is None]
     open_ones = [state for state in current if state.path.suffix == ".tmp" or state.state in (WRITING, STUCK)]
     complete = {state.step for state in current if state.state == COMPLETE}
@@ -52,7 +53,8 @@ def checkpoint_facts(root: Path, found: Found) -> tuple[Checkpoints, list[Checkp
         changed=max((state.changed for state in open_ones), default=None),
         source=_name(root, directory),
     )
-    return short, [_fact(root, state) for state in current[-_MAX_STATES:]]
+    told = [state for state in current if state.state == COMPLETE or state.step not in complete]
+    return short, [_fact(root, state) for state in told[-_MAX_STATES:]]
 
 
 def checkpoint_clock(root: Path, found: Found) -> Clock:

@@ -6,17 +6,16 @@ it; both can be left out.
 """
 
 import os
-import socket
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from prl.rundir.checkpoint_states import read_checkpoints
 from prl.rundir.configs import AttemptConfigs, read_configs
+from prl.rundir.episodes.stream import unread_rollouts
 from prl.rundir.jobs import RunJobs, read_jobs
-from prl.rundir.layout import METRICS, RunLayout
+from prl.rundir.layout import EPISODE_INDEX, METRICS, RunLayout
 from prl.rundir.locate import RunFiles, has_logs, list_attempts, locate
-from prl.rundir.progress import EPISODE_INDEX
 from prl.rundir.status import STOPPED, LauncherStatus, StatusError, load_status
 from prl.rundir.tree import RunTree
 from prl.watch import disk, proctable
@@ -203,7 +202,7 @@ def _processes(files: RunFiles, status: LauncherStatus | None, now: float) -> _P
     table = proctable.read_table()
     launcher = launcher_facts(status, table, now) if status is not None else None
     known = process_facts(status, launcher, table, now) if status is not None and launcher is not None else []
-    host = socket.gethostname()
+    host = proctable.host_name()
     taken = [process.pid for process in known if process.host == host and process.state == ALIVE]
     taken += [launcher.pid] if launcher is not None and launcher.host == host and launcher.state == ALIVE else []
     found = find_processes(files, table, taken, now)
@@ -292,6 +291,8 @@ def _unknown(files: RunFiles, people: _People, lines: Lines, broken: str | None)
         age = "its word is old" if launcher.state == UNKNOWN else "they run on another host"
         notes.append(f"processes {', '.join(silent)}: on {launcher.host}, which cannot be asked from here ({age})")
     notes += _why_unread(files)
+    unread = unread_rollouts(files.root)
+    notes += [unread] if unread else []
     skipped = [f"{log.file} ({log.skipped} bytes)" for log in lines.logs if log.skipped]
     if skipped:
         notes.append(f"the beginning of these logs was not looked at, or in part: {', '.join(skipped)}")

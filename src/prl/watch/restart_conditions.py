@@ -194,8 +194,9 @@ def cause_removed(facts: Facts, verdict: Verdict, disk: Condition) -> Condition:
 
 
 def _cure(facts: Facts, finding: Finding) -> str:
-    """What is known to help, from the failure that was recognised in the logs, or from the rule."""
-    fatal = next((one for one in facts.incidents if not one.secondary and one.severity in ("fatal", "error")), None)
+    """What is known to help against the failure that the finding rests on, or what the rule says."""
+    named = {(one.source, one.offset) for one in finding.evidence}
+    fatal = next((one for one in facts.incidents if (one.file, one.offset) in named), None)
     told = fatal.fix if fatal is not None else finding.action
     if fatal is None and finding.rule.partition(".")[0] in _WITHOUT_CURE:
         told = None

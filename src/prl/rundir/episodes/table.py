@@ -25,7 +25,7 @@ from prl.rundir.episodes.pages import MAX_LIMIT, Page, page_rows
 from prl.rundir.episodes.rebuild import TableReader
 from prl.rundir.episodes.series import series, value_names
 from prl.rundir.episodes.store import EpisodeColumns
-from prl.rundir.episodes.stream import make_place
+from prl.rundir.episodes.stream import make_place, unread_rollouts
 from prl.rundir.episodes.writer import INDEX, VALUES
 from prl.rundir.needles import Finder
 
@@ -97,7 +97,8 @@ class EpisodeTable:
             named = ", ".join(map(str, files[:_NAMED])) + ", ..." * (len(files) > _NAMED)
             what = "chunk" if self._reader.stream.chunked else "file"
             more.append(f"{lost} episodes cannot be opened or searched: their {what} is gone ({what} {named})")
-        return [*self._reader.remarks, *more]
+        unread = unread_rollouts(self._reader.stream.root)
+        return [*self._reader.remarks, *more, *([unread] if unread else [])]
 
     @property
     def repeated(self) -> int:

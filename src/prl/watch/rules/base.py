@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import shlex
 import signal
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ class Rule:
     check: Callable[[View], Finding | None]
     phases: Collection[str] | None = None
     """None: in all of them."""
+    explains: Collection[str] = ()
+    """Rules, or the areas of rules, whose findings may follow from this one: it is then as grave as they are, and told
+    before them."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +56,11 @@ def document(rule: Rule, limits: Thresholds = DEFAULT) -> Documentation:
 
 
 def restart(view: View) -> str:
-    """How a run is started again: from its newest checkpoint, or anew where it has none."""
-    if view.facts.checkpoints.complete:
-        step = view.facts.checkpoints.complete[-1]
-        how = f"with --resume and the same run name (newest complete checkpoint: step {step})"
-    else:
-        how = "with --clean or under another run name: it has no complete checkpoint to resume from"
-    return f"A run is restarted as a whole: remove the cause, then launch it again {how}."
+    """How a run is started again. What to type, and what must hold before, is the plan's to say."""
+    complete = view.facts.checkpoints.complete
+    where = f"its newest complete checkpoint is step {complete[-1]}" if complete else "it has no complete checkpoint"
+    plan = shlex.join(["prl", "restart-plan", view.facts.run.dir])
+    return f"A run is restarted as a whole, when its cause is removed: `{plan}` says what to type ({where})."
 
 
 def how_it_ended(process: Process) -> str:

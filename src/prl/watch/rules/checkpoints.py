@@ -1,6 +1,5 @@
 """Rules about checkpoints: one that cannot be resumed from is worth nothing on the day that it is needed."""
 
-from prl.text.human import format_duration
 from prl.watch.rules.base import Rule, incident_evidence
 from prl.watch.surroundings import CheckpointFact
 from prl.watch.verdict import FAILED, FAILING, FINISHED, LIVE, STOPPED, WARNING, Evidence, Finding
@@ -56,14 +55,9 @@ def stuck(view: View) -> Finding | None:
     complete = view.facts.checkpoints.complete
     if found is None or (complete and complete[-1] > found.step):
         return None
-    age = format_duration(max(view.facts.as_of - found.changed, 0.0))
-    return _finding(
-        view,
-        "checkpoint.stuck",
-        found,
-        f"was begun and nothing in it was written for {age}",
-        "its writer hangs or is gone, or the file system stands",
-    )
+    lives = view.phase in LIVE
+    cause = "its writer hangs, or the file system stands" if lives else "its writer ended before it was whole"
+    return _finding(view, "checkpoint.stuck", found, "was begun and is not whole", cause)
 
 
 def _finding(view: View, rule: str, found: CheckpointFact, what: str, cause: str) -> Finding:

@@ -2,7 +2,7 @@
 
 from prl.text.human import format_duration
 from prl.watch.rules.base import Rule, incident_evidence, restart
-from prl.watch.verdict import CRITICAL, LIVE, WARNING, Evidence, Finding
+from prl.watch.verdict import CRITICAL, LIVE, PHASE_UNKNOWN, WARNING, Evidence, Finding
 from prl.watch.view import View
 from prl.watch.waiting import ACCEPT, SEND, WRITE, Edge
 
@@ -84,4 +84,4 @@ def _evidence(edge: Edge) -> Evidence:
     return Evidence(edge.source, edge.text, offset=edge.offset, time=edge.since)
 
 
-RULES = (Rule("progress.deadlock", circle, LIVE), Rule("progress.handshake", handshake, LIVE))
+RULES = (Rule("progress.deadlock", circle, (*LIVE, PHASE_UNKNOWN)), Rule("progress.handshake", handshake, LIVE))

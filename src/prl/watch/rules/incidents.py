@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from prl.watch.rules.base import Rule, incident_evidence, restart
 from prl.watch.surroundings import Incident
-from prl.watch.verdict import CRITICAL, FAILED, FAILING, LIVE, STARTING, WARNING, Evidence, Finding
+from prl.watch.verdict import CRITICAL, FAILED, FAILING, LIVE, PHASE_UNKNOWN, STARTING, WARNING, Evidence, Finding
 from prl.watch.view import GENERIC, View
 
 _TOLD_ELSEWHERE = GENERIC | {
@@ -182,5 +182,5 @@ _STORIES = (
 
 RULES = (
     Rule("incident.compound", compound, (*LIVE, FAILING, FAILED)),
-    Rule("incident.known", known, LIVE),
+    Rule("incident.known", known, (*LIVE, PHASE_UNKNOWN)),
 )

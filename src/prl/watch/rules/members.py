@@ -74,7 +74,8 @@ def worker_gone(view: View) -> Finding | None:
         if parts[-1] == "workers" and values[-1] < max(values):
             lines.append(f"{env_of(series)} has {values[-1]:.0f} of {max(values):.0f} workers")
         elif parts[-1] == "restarts" and values[-1] > values[0]:
-            lines.append(f"{env_of(series)} had {values[-1] - values[0]:.0f} workers restarted")
+            count = values[-1] - values[0]
+            lines.append(f"{env_of(series)} had {count:.0f} worker{'s' * (count > 1)} restarted")
         else:
             continue
         evidence += series_evidence(series)
@@ -104,5 +105,5 @@ def _fresh(view: View, times: list[float]) -> bool:
 
 RULES = (
     Rule("process.rank-gone", rank_gone, (*LIVE, FAILING)),
-    Rule("process.worker-gone", worker_gone, LIVE),
+    Rule("process.worker-gone", worker_gone, LIVE, explains=("episodes", "progress.stalled", "progress.no-step")),
 )

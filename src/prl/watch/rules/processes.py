@@ -141,7 +141,7 @@ def launcher_gone(view: View) -> Finding | None:
         cause=_cause(view, "logs/latest/launcher.log")
         if view.cause or view.root_incident
         else _end_of_job(view) or "it was killed, or its host was restarted",
-        action=(f"End the processes that are left by their pids ({names}), then go on. " if left else "")
+        action=(f"End what is left: kill {' '.join(str(process.pid) for process in left)}. " if left else "")
         + restart(view),
     )
 
@@ -303,7 +303,7 @@ RULES = (
     Rule("process.run-failed", run_failed, (FAILED,)),
     Rule("process.launcher-gone", launcher_gone, (FAILING, FAILED)),
     Rule("process.vanished", vanished, (FAILED,)),
-    Rule("process.stopped", stopped, LIVE),
+    Rule("process.stopped", stopped, LIVE, explains=("startup", "progress", "inference", "loop", "episodes")),
     Rule("process.hidden-failure", hidden_failure, (FINISHED, FAILED)),
     Rule("process.lingering", lingering, (FINISHED,)),
 )
