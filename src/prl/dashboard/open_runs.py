@@ -6,16 +6,22 @@ Left out: which runs there are (:mod:`prl.dashboard.workspace`).
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from prl.rundir.episodes.table import EpisodeTable
-from prl.rundir.metrics.store import MetricsStore
+from prl.dashboard.metric_feed import MetricFeed
 from prl.rundir.run import Run
+
+if TYPE_CHECKING:
+    from prl.rundir.episodes.table import EpisodeTable
+    from prl.rundir.metrics.store import MetricsStore
 
 REFRESH_SECONDS = 0.5
 """How old what was read may be. Several clients within that time share one look at the files."""
+
+_T = TypeVar("_T")
 
 
 class _Paced:
@@ -40,23 +46,23 @@ class OpenRun:
         self.id = run_id
         self.path = path
         self.run = Run(path)
-        self._metrics_lock = threading.RLock()
-        self._metrics_pace = _Paced(REFRESH_SECONDS)
+        self._metrics = MetricFeed(path, REFRESH_SECONDS)
         self._episodes_lock = threading.RLock()
         self._episodes_pace = _Paced(REFRESH_SECONDS)
         self._rest_lock = threading.RLock()
+        self._remembered_lock = threading.Lock()
+        self._remembered_locks: dict[str, threading.Lock] = {}
+        self._remembered: dict[str, tuple[float, Any]] = {}
 
     @contextmanager
-    def metrics(self) -> Iterator[MetricsStore]:
-        """The metrics, read on to their end, for as long as the block lasts."""
-        with self._metrics_lock:
-            store = self.run.metrics
-            if self._metrics_pace.due():
-                store.refresh()
+    def metrics(self) -> Iterator["MetricsStore"]:
+        """The metrics, for as long as the block lasts: read on to their end; of a large file at first the last rows
+        alone (``whole`` is false then)."""
+        with self._metrics.read() as store:
             yield store
 
     @contextmanager
-    def episodes(self) -> Iterator[EpisodeTable]:
+    def episodes(self) -> Iterator["EpisodeTable"]:
         """The table of episodes, read on to its end, for as long as the block lasts."""
         with self._episodes_lock:
             table = self.run.episodes
@@ -72,10 +78,25 @@ class OpenRun:
 
     def metrics_version(self) -> str:
         """Changes when a metric does."""
-        with self.metrics() as store:
-            return f"{store.rows}"
+        return self._metrics.version()
 
     def episodes_version(self) -> str:
         """Changes when an episode, or what is known of one, does."""
         with self.episodes() as table:
             return "-".join(map(str, table.version))
+
+    def remembered(self, name: str, seconds: float, make: Callable[[], _T]) -> _T:
+        """What ``make`` gave under this name, at most ``seconds`` ago: for what takes many looks at small files."""
+        with self._remembered_lock:
+            lock = self._remembered_locks.setdefault(name, threading.Lock())
+        with lock:
+            made, value = self._remembered.get(name, (float("-inf"), None))
+            now = time.monotonic()
+            if now - made >= seconds:
+                value = make()
+                self._remembered[name] = (now, value)
+            return value  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        """End what is read in the background."""
+        self._metrics.close()

@@ -7,7 +7,7 @@ to be told from a spike; of everything else the last few will do.
 
 from functools import lru_cache
 
-from prl.rundir.metrics.names import RENAMED
+from prl.rundir.metrics.names import RENAMED, newer_name
 from prl.rundir.metrics.reader import EVALUATION, TRAINER
 
 REPLAYED = 120
@@ -93,14 +93,6 @@ def importance(producer: str, key: str) -> tuple[int, str, str]:
     return (0 if own else 1 if points == REPLAYED else 2), producer, key
 
 
-def newer_name(key: str) -> str:
-    """A key as newer writers have it."""
-    framed = f"/{key}/"
-    for older, newer in RENAMED:
-        framed = framed.replace(f"/{older}/", f"/{newer}/")
-    return framed[1:-1]
-
-
 def older_names(key: str) -> list[str]:
     """The names under which older writers have a key."""
     framed = f"/{key}/"
@@ -136,9 +128,18 @@ def _of_episodes(parts: list[str]) -> int:
         return REPLAYED if last == "mean" else 0
     if "timing" in parts:
         return LAST if _is_phase(parts) and last != "p90" else 0
+    if last == "mean" and _beside_reward(parts):
+        return REPLAYED
     if before in ("num_total_tokens", "num_output_tokens", "num_turns"):
         return LAST
     return LAST if last == "mean" and "metrics" in parts and "effective" in parts else 0
+
+
+def _beside_reward(parts: list[str]) -> bool:
+    """Of ``<env>/effective/...``: what a reward is made of, and how long the answers are that get it."""
+    if parts[1:2] != ["effective"]:
+        return False
+    return parts[3:4] == ["rewards"] or parts[2:] == ["num_output_tokens", "mean"]
 
 
 def _is_phase(parts: list[str]) -> bool:

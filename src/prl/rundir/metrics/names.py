@@ -134,6 +134,14 @@ def fits(text: str, pattern: str) -> bool:
     return not pattern[place:].strip("*")
 
 
+def newer_name(key: str) -> str:
+    """A key as newer writers have it."""
+    framed = f"/{key}/"
+    for older, newer in RENAMED:
+        framed = framed.replace(f"/{older}/", f"/{newer}/")
+    return framed[1:-1]
+
+
 def _spellings(key: str) -> list[str]:
     """A key as given and, part by part, under its other names."""
     spelled = [key]
