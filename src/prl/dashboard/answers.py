@@ -14,6 +14,8 @@ from typing import Any
 
 import orjson
 
+from prl.rundir import jsonl
+
 MAX_BYTES = 32 << 20
 """Bytes of answers that are kept."""
 COMPRESS_FROM = 1000
@@ -38,7 +40,11 @@ class Answer:
 
 def encode(content: Any, version: str | None = None) -> Answer:
     """An answer of plain JSON values and numpy arrays. Non-finite numbers become null: their names are the route's."""
-    return pack(orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS), version=version)
+    try:
+        body = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
+    except (TypeError, RecursionError):  # what files may hold and strict JSON has no form for: half surrogates, …
+        body = jsonl.encode(content)
+    return pack(body, version=version)
 
 
 def pack(body: bytes, *, media_type: str = "application/json", version: str | None = None) -> Answer:

@@ -75,6 +75,14 @@ class UpdateLocator:
                     found.setdefault(trace_id, []).extend(updates)
         return found
 
+    def count(self, trace_ids: Collection[str]) -> int:
+        """How many updates of these traces there are, without reading one: it grows when there is something to fold."""
+        wanted = list(dict.fromkeys(trace_ids))
+        with self._lock:
+            for name in producers(self.traces):
+                self._producers.setdefault(name, _Producer(self.traces / ANNOTATIONS, name, self.mapped))
+            return sum(producer.count(wanted) for producer in self._producers.values())
+
 
 def producers(traces: Path) -> list[str]:
     """Names of those who wrote updates, sorted: the order in which their updates are folded. Links out are none."""
@@ -104,8 +112,20 @@ class _Producer:
         found = None if self._foreign else self._by_index(wanted)
         return found if found is not None else self._by_stream(wanted)
 
-    def _by_index(self, wanted: list[str]) -> dict[str, list[dict[str, Any]]] | None:
-        """What the index leads to, with what lies behind it. None, and ``problem``, when it cannot be believed."""
+    def count(self, wanted: list[str]) -> int:
+        """How many records there are of these traces."""
+        if self._index.grow():
+            self._foreign = False
+        places = None if self._foreign else self._places(wanted)
+        if places is not None:
+            return sum(map(len, places.values()))
+        whole = self._mapped_whole()
+        whole.grow()
+        return sum(len(whole.find(trace_id)) for trace_id in wanted)
+
+    def _places(self, wanted: list[str]) -> dict[str, list[Place]] | None:
+        """Where the index says that records are, with what lies behind it. None, and ``problem``, when it cannot be
+        believed."""
         rows = self._index.find(wanted)
         if rows is None or self._index.last is None:
             self.problem = f"{self._name}: {self._index.problem}; the stream was read instead"
@@ -113,10 +133,22 @@ class _Producer:
         last, _ = self._index.last
         self._behind.start_at(*self._index.last)
         self._foreign = not self._behind.grow()
+        if self._foreign:
+            self.problem = f"{self._name}: is not of its stream, which was read instead"
+            return None
+        return {
+            trace_id: sorted({*rows[trace_id], *(place for place in self._behind.find(trace_id) if place > last)})
+            for trace_id in wanted
+        }
+
+    def _by_index(self, wanted: list[str]) -> dict[str, list[dict[str, Any]]] | None:
+        """What the index leads to. None, and ``problem``, when it cannot be believed."""
+        places = self._places(wanted)
+        if places is None:
+            return None
         found = {}
-        for trace_id in wanted if not self._foreign else ():
-            places = {*rows[trace_id], *(place for place in self._behind.find(trace_id) if place > last)}
-            updates, self._foreign = self._read(trace_id, sorted(places))
+        for trace_id in wanted:
+            updates, self._foreign = self._read(trace_id, places[trace_id])
             if self._foreign:
                 break
             if updates:
@@ -125,21 +157,25 @@ class _Producer:
         return found if not self._foreign else None
 
     def _by_stream(self, wanted: list[str]) -> dict[str, list[dict[str, Any]]]:
-        if self._whole is None:
-            self._whole = _StreamMap(self._stream_directory)
-            self._whole.take_up()
+        whole = self._mapped_whole()
         for _ in range(2):  # again from the start when the stream was replaced since it was mapped
-            replaced = not self._whole.grow()
+            replaced = not whole.grow()
             found = {}
             for trace_id in wanted:
-                updates, foreign = self._read(trace_id, self._whole.find(trace_id))
+                updates, foreign = self._read(trace_id, whole.find(trace_id))
                 replaced = replaced or foreign
                 if updates:
                     found[trace_id] = updates
             if not replaced:
                 break
-            self._whole.forget()
+            whole.forget()
         return found
+
+    def _mapped_whole(self) -> "_StreamMap":
+        if self._whole is None:
+            self._whole = _StreamMap(self._stream_directory)
+            self._whole.take_up()
+        return self._whole
 
     def _read(self, trace_id: str, places: list[Place]) -> tuple[list[dict[str, Any]], bool]:
         """The updates at these places, and whether something else lies at one of them."""

@@ -6,9 +6,12 @@ for and in pages: a page of messages, one branch, a range of its tokens. Left ou
 here, to be escaped by whoever shows it.
 """
 
+from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +41,8 @@ from prl.rundir.untyped import as_list, as_object, get, objects
 
 PAGE = 2000
 """Messages or tokens of a page."""
+KEPT_TOKENS = 200_000
+"""Tokens of a trace whose streams are kept, made: of 9 streams some 20 MB."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,8 @@ class TraceDetail:
         self.branches = Branches(self.nodes)
         """Node indexes from root to leaf: branch ``i`` is that of the ``i``-th leaf."""
         self._eps = eps
+        self._messages: OrderedDict[int, Message] = OrderedDict()
+        self._messages_tokens = 0
 
     @property
     def id(self) -> str | None:
@@ -122,8 +129,23 @@ class TraceDetail:
         """Sum of score times weight; None when scoring did not reach one of them."""
         return trace_reward(self.trace)
 
+    @cached_property
+    def token_counts(self) -> list[int]:
+        """How many tokens each node has."""
+        return [len(as_list(get(node, "token_ids"))) for node in self.nodes]
+
     def message(self, index: int) -> Message:
-        """One node with its tokens. Raises IndexError."""
+        """One node with its tokens. The last ones that were asked for are kept. Raises IndexError."""
+        kept = self._messages.pop(index, None)
+        if kept is None:
+            kept = self._message(index)
+            self._messages_tokens += len(kept.tokens)
+        self._messages[index] = kept
+        while self._messages_tokens > KEPT_TOKENS and len(self._messages) > 1:
+            self._messages_tokens -= len(self._messages.popitem(last=False)[1].tokens)
+        return kept
+
+    def _message(self, index: int) -> Message:
         known = as_object(self.nodes[index])
         role = get(known, "message", "role")
         return Message(
@@ -147,18 +169,35 @@ class TraceDetail:
 
     def token_page(self, branch: int, start: int = 0, limit: int = PAGE) -> TokenPage:
         """A page of the tokens along a branch: only its messages are looked into. Raises IndexError."""
-        owners = [index for index in self.branches[branch] for _ in token_ids(self.nodes[index])]
+        path = self.branches[branch]
+        ends = list(accumulate(self.token_counts[index] for index in path))
+        total = ends[-1] if ends else 0
         start = max(start, 0)
-        nodes = owners[start : start + limit]
-        if not nodes:
-            return TokenPage(joined_tokens([]), [], start, len(owners))
-        whole = joined_tokens([self.message(index).tokens for index in dict.fromkeys(nodes)])
-        skipped = start - owners.index(nodes[0])
-        return TokenPage(whole.part(skipped, skipped + len(nodes)), nodes, start, len(owners))
+        stop = min(start + max(limit, 0), total)
+        parts: list[Tokens] = []
+        nodes: list[int] = []
+        for place in range(bisect_right(ends, start), len(path)):
+            index = path[place]
+            before = ends[place] - self.token_counts[index]
+            if before >= stop:
+                break
+            part = self.message(index).tokens.part(max(start - before, 0), max(stop - before, 0))
+            parts.append(part)
+            nodes += [index] * len(part)
+        return TokenPage(joined_tokens(parts), nodes, start, total)
 
-    def branch_ids(self, branch: int) -> list[int]:
-        """The token ids along a branch. Raises IndexError."""
-        return [token for index in self.branches[branch] for token in token_ids(self.nodes[index])]
+    def branch_ids(self, branch: int, start: int = 0, stop: int | None = None) -> list[int]:
+        """The token ids along a branch, or those from ``start`` up to ``stop``. Raises IndexError."""
+        ids: list[int] = []
+        at = 0
+        for index in self.branches[branch]:
+            count = self.token_counts[index]
+            if at + count > start and count:
+                ids += token_ids(self.nodes[index])[max(start - at, 0) : None if stop is None else max(stop - at, 0)]
+            at += count
+            if stop is not None and at >= stop:
+                break
+        return ids
 
     def unavailable(self) -> dict[str, str]:
         """The streams that no message of the trace has anything to show of, each with the reason."""

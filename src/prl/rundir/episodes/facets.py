@@ -136,11 +136,19 @@ def facets(store: EpisodeColumns, filters: Filters, upto: int | None) -> dict[st
 
 
 def groups(
-    store: EpisodeColumns, filters: Filters, *, by: Sequence[str], newest_first: bool, limit: int, upto: int | None
+    store: EpisodeColumns,
+    filters: Filters,
+    *,
+    by: Sequence[str],
+    newest_first: bool,
+    limit: int,
+    offset: int = 0,
+    upto: int | None,
 ) -> tuple[list[Group], int]:
     """Groups of the chosen episodes with equal ``by`` (``group``, ``task``, ``env``, steps), by their last arrival.
 
-    Returns at most ``limit`` and how many there are. Episodes without the first of ``by`` are in none.
+    Returns at most ``limit`` after the first ``offset``, and how many there are. Episodes without the first of ``by``
+    are in none.
     """
     chosen = select(store, filters, upto)
     rows = np.flatnonzero(chosen & (store[by[0]][: len(chosen)] != UNKNOWN)).astype(np.int32)
@@ -151,7 +159,9 @@ def groups(
     arrivals = np.full(count, -np.inf)
     np.fmax.at(arrivals, labels, store["arrival"][rows])
     order = np.argsort(arrivals, kind="stable")
-    wanted = (order[::-1] if newest_first else order)[:limit]
+    wanted = (order[::-1] if newest_first else order)[offset : offset + limit]
+    if not len(wanted):
+        return [], count
     kept = np.isin(labels, wanted)
     labels, rows = labels[kept], rows[kept]
     places = np.argsort(labels, kind="stable")
@@ -161,6 +171,25 @@ def groups(
     step = next((name for name in by if name.endswith("_step")), None)
     name = "task" if "task" in by else by[0]
     return _groups(store, [rows[start:end] for start, end in zip(starts, ends, strict=True)], name, step), count
+
+
+def equal_groups(store: EpisodeColumns, rows: Array) -> Array:
+    """Of each of some rows, whether its group has several rewards and all are the same (bool): it teaches nothing."""
+    groups, envs = store["group"], store["env"]
+    wanted = groups[rows]
+    members = np.flatnonzero(np.isin(groups, wanted[wanted != UNKNOWN]) & np.isfinite(store["reward"]))
+    if not len(members):
+        return np.zeros(len(rows), bool)
+    keys = (groups[members].astype(np.int64) << 32) + envs[members]
+    different, place = np.unique(keys, return_inverse=True)
+    rewards = store["reward"][members]
+    low, high = np.full(len(different), np.inf), np.full(len(different), -np.inf)
+    np.minimum.at(low, place, rewards)
+    np.maximum.at(high, place, rewards)
+    equal = (np.bincount(place) > 1) & (low == high)
+    own = (wanted.astype(np.int64) << 32) + envs[rows]
+    at = np.minimum(np.searchsorted(different, own), len(different) - 1)
+    return np.asarray((different[at] == own) & equal[at] & (wanted != UNKNOWN))
 
 
 def _groups(store: EpisodeColumns, members: list[Array], name: str, step: str | None) -> list[Group]:

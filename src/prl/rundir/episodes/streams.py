@@ -10,6 +10,7 @@ there says why. With ``t`` the trainer's and ``i`` the inference engine's log-pr
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import isnan
 from typing import TYPE_CHECKING, Any
@@ -45,6 +46,10 @@ _OF_TRAINER = ("trainer_logprob", "entropy", "mismatch_kl", "stable")
 STABLE, OVER, UNDER, MASKED = 0.0, 1.0, -1.0, 2.0
 """Values of ``stable``: counted by the loss; left out, the trainer finding the token likelier than the engine did
 (``p > eps``); left out, less likely (``p < -eps``); left out, and no log-probabilities tell which."""
+
+_PLAIN = {float, int, type(None)}
+_PLAIN_FLAGS = _PLAIN | {bool}
+"""Types of values that numpy takes as they are meant."""
 
 NO_TOKENS = "no tokens"
 NOT_SAMPLED = "no sampled tokens"
@@ -282,6 +287,9 @@ def _common(reasons: Sequence[str | None]) -> str:
 def _numbers(raw: Sequence[Any], *, flags: bool = False) -> "NDArray[Any]":
     import numpy as np
 
+    if set(map(type, raw)) <= (_PLAIN_FLAGS if flags else _PLAIN):  # mostly: ten times as fast as one by one
+        with suppress(OverflowError):
+            return np.array(raw, np.float64)
     return np.array(list(_floats(raw, flags)), np.float64)
 
 

@@ -41,7 +41,8 @@ def read_live(traces: Path) -> list[LiveTrace]:
 
 def read_trace(traces: Path, trace_id: str) -> LiveTrace | None:
     """One trace in flight, folded whole. None when it is not there (any more) or cannot be folded."""
-    found = _folded(traces / LIVE / live_name(trace_id))
+    path = traces / LIVE / live_name(trace_id)
+    found = _folded(path) if path in live_files(traces / LIVE) else []  # no link, and nothing beyond the run
     return next((live for live in found if live.trace.get("id", trace_id) == trace_id), None)
 
 

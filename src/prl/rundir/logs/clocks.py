@@ -116,6 +116,17 @@ class ClockIndex:
             return self.modified
         return self._point_times()[max(bisect.bisect_right(self._offsets, offset) - 1, 0)]
 
+    def points(self) -> tuple[list[int], list[float]]:
+        """Places in the file, ascending, and when what stands there was written, nondecreasing."""
+        return list(self._offsets), list(self._point_times())
+
+    def line_end(self, offset: int) -> int:
+        """Where the line ends in which a byte stands, at most :data:`_WHOLE` bytes behind it. Raises OSError."""
+        with open_regular(self.path) as file:
+            data = os.pread(file.fileno(), _WHOLE, offset)
+        end = data.find(b"\n") + 1
+        return min(offset + (end or len(data)), self.size)
+
     def offset_before(self, time: float) -> int:
         """A line's beginning before which everything is older than ``time``, lines out of order aside."""
         index = bisect.bisect_left(self._point_times(), time) - 1

@@ -10,6 +10,7 @@ follow one another by cursors give every entry exactly once while the files grow
 import heapq
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -133,6 +134,47 @@ class RunLogs:
         index = self._indexes.setdefault(file.path, ClockIndex(file.path))
         index.update()
         return index
+
+    def cursor_at(self, time: float, components: Sequence[str] = (), ranks: Sequence[int] = ()) -> str:
+        """A cursor between what was written before a moment (Unix seconds) and what came then or later."""
+        places = {}
+        for file in select_logs(self._list.files, components, ranks):
+            with suppress(OSError):
+                index = self.index(file)
+                places[self.name(file)] = (self._offset_at(file, index, time), index.inode or 0)
+        return self._cursor(places)
+
+    def cursor_of(self, name: str, offset: int, components: Sequence[str] = (), ranks: Sequence[int] = ()) -> str:
+        """A cursor before the entry of a file (:meth:`name`) in which a byte stands, by its time in the other files.
+
+        The file is one of those asked for, or added to them. Raises KeyError when the attempt has no such log.
+        """
+        known = {self.name(file): file for file in self._list.files}
+        file = known[name]
+        time, place, inode = self._entry_at(file, offset)
+        cursor = LogCursor.decode(self.cursor_at(time, components, ranks))
+        return self._cursor({**cursor.places, name: (place, inode)})
+
+    def _offset_at(self, file: LogFile, index: ClockIndex, time: float) -> int:
+        """Where the first entry that is not older than a moment begins, or the file's end."""
+        start, end = index.offset_before(time), index.offset_after(time)
+        windows = LogWindows(file, self.name(file), index, Scan(MAX_BYTES))
+        for entry in windows.after(start, end):
+            if (entry.last_time or entry.time or 0.0) >= time:
+                return entry.offset
+        return end
+
+    def _entry_at(self, file: LogFile, offset: int) -> tuple[float, int, int]:
+        """Time and beginning of the entry in which a byte stands, and the file's inode."""
+        try:
+            index = self.index(file)
+            windows = LogWindows(file, self.name(file), index, Scan(MAX_BYTES))
+            end = index.line_end(offset)
+            entry = next(windows.before(end), None)
+        except OSError:
+            return 0.0, offset, 0
+        inode = index.inode or 0
+        return (entry.time or 0.0, entry.offset, inode) if entry else (index.time_of(offset), min(offset, end), inode)
 
     def page(
         self,
