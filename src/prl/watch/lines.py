@@ -37,31 +37,31 @@ _OFFERS = "offers"
 """Older orchestrators say when they are ready for new weights and then wait in silence: it counts as the last line."""
 
 _KINDS = (
-    ("trainer_done", "trainer", re.compile(r"(?:RL|SFT) trainer finished!?")),
-    ("orchestrator_done", "orchestrator", re.compile(r"Orchestrator finished\.?")),
-    ("forced_exit", "orchestrator", re.compile(r"Orchestrator shutdown did not complete within .*")),
-    ("drain", "orchestrator", re.compile(r".+ — draining pipeline.*")),
-    (_OFFERS, "orchestrator", re.compile(r"Created NCCL_READY marker.*")),
-    ("hold", "orchestrator", re.compile(r"Holding batch \d+ until .*|Orchestrator paused: waiting for .*")),
-    ("gate_closed", "orchestrator", re.compile(r"Pausing dispatcher .*")),
-    ("gate_open", "orchestrator", re.compile(r"Resuming dispatcher.*")),
-    ("startup_wait", "orchestrator", re.compile(r"Waiting for .*")),
-    ("startup_ready", "orchestrator", re.compile(r"(?:Inference pool|Train environment\S*|Trainer) ready.*")),
-    ("orchestrator_loop", "orchestrator", re.compile(r"Starting orchestrator loop .*")),
-    ("trainer_loop", "trainer", re.compile(r"Starting training loop .*")),
-    ("trainer_wait", "trainer", re.compile(r"Still waiting for .*|Looking for batches.*")),
-    ("resume", "trainer", re.compile(r"Resuming (?:training )?from (?:checkpoint )?step \d+.*")),
-    ("orchestrator_step", "orchestrator", re.compile(r"Step \d+ \| .*")),
-    ("eval_start", "orchestrator", re.compile(r"Starting evals in .*")),
-    ("eval_done", "orchestrator", re.compile(r"(?:Evaluated|Partially evaluated) \S+ .*")),
-    ("waited", "orchestrator", re.compile(r"Orchestrator waited .* for policy updates.*")),
-    ("waited", "trainer", re.compile(r"Trainer waited .* for a batch.*")),
-    ("checkpoint", "orchestrator", re.compile(r"Saving checkpoint at step \d+.*")),
-    ("checkpoint", "trainer", re.compile(r"Saving checkpoint at step \d+.*")),
-    ("loop_busy", "orchestrator", re.compile(r"Detected busy event loop\..*")),
-    ("teardown", "launcher", re.compile(r".*[Tt]erminating all processes.*")),
-    ("launcher_done", "launcher", re.compile(r"Training finished!")),
-    ("trainer_step", "trainer", re.compile(r"Step \d+ \| .*")),
+    ("trainer_done", "trainer", r"(?:RL|SFT) trainer finished!?"),
+    ("orchestrator_done", "orchestrator", r"Orchestrator finished\.?"),
+    ("forced_exit", "orchestrator", r"Orchestrator shutdown did not complete within .*"),
+    ("drain", "orchestrator", r".+ — draining pipeline.*"),
+    (_OFFERS, "orchestrator", r"Created NCCL_READY marker.*"),
+    ("hold", "orchestrator", r"Holding batch \d+ until .*|Orchestrator paused: waiting for .*"),
+    ("gate_closed", "orchestrator", r"Pausing dispatcher .*"),
+    ("gate_open", "orchestrator", r"Resuming dispatcher.*"),
+    ("startup_wait", "orchestrator", r"Waiting for .*"),
+    ("startup_ready", "orchestrator", r"(?:Inference pool|Train environment\S*|Trainer) ready.*"),
+    ("orchestrator_loop", "orchestrator", r"Starting orchestrator loop .*"),
+    ("trainer_loop", "trainer", r"Starting training loop .*"),
+    ("trainer_wait", "trainer", r"Still waiting for .*|Looking for batches.*"),
+    ("resume", "trainer", r"Resuming (?:training )?from (?:checkpoint )?step \d+.*"),
+    ("orchestrator_step", "orchestrator", r"Step \d+ \| .*"),
+    ("eval_start", "orchestrator", r"Starting evals in .*"),
+    ("eval_done", "orchestrator", r"(?:Evaluated|Partially evaluated) \S+ .*"),
+    ("waited", "orchestrator", r"Orchestrator waited .* for policy updates.*"),
+    ("waited", "trainer", r"Trainer waited .* for a batch.*"),
+    ("checkpoint", "orchestrator", r"Saving checkpoint at step \d+.*"),
+    ("checkpoint", "trainer", r"Saving checkpoint at step \d+.*"),
+    ("loop_busy", "orchestrator", r"Detected busy event loop\..*"),
+    ("teardown", "launcher", r".*[Tt]erminating all processes.*"),
+    ("launcher_done", "launcher", r"Training finished!"),
+    ("trainer_step", "trainer", r"Step \d+ \| .*"),
 )
 _NO_SPACE = re.compile(r"[Nn]o space left on device|\bENOSPC\b|\[Errno 28\]|[Qq]uota exceeded")
 _STEP = re.compile(r"Step (\d+) ")
@@ -128,7 +128,7 @@ class _LogLines:
         self.lines, self.component, self.file = lines, log.component, file
         # Where a job runs the launcher, what it prints stands in the job's log.
         speaker = "launcher" if log.group == "job" else self.component
-        self.kinds = [(kind, pattern) for kind, component, pattern in _KINDS if component == speaker]
+        self.kinds = _kinds_of(speaker)
         self.is_engine = log.group == "inference"
         self.marks: dict[str, Mark] = {}
         self.errors: dict[str, LogError] = {}
@@ -171,7 +171,7 @@ class _LogLines:
         self.warnings += entry.level == "WARNING"
         if entry.is_error or entry.level == "WARNING":
             self._no_space(entry)
-        dropped = _DROPPED.fullmatch(entry.message)
+        dropped = _DROPPED.fullmatch(entry.message) if entry.message.startswith("Dropping ") else None
         if dropped:
             self._nonfinite(entry, (key.strip() for key in dropped[1].split(", ")), None)
         if self._mark(entry).endswith("_step"):
@@ -183,11 +183,12 @@ class _LogLines:
 
     def _mark(self, entry: LogEntry) -> str:
         """Keep a line of fixed meaning; its kind, empty for other lines."""
-        for kind, pattern in self.kinds:
-            if pattern.fullmatch(entry.message):
-                self.marks[kind] = Mark(kind, self.component, self.file, entry.offset, entry.time, entry.message)
-                return kind
-        return ""
+        found = self.kinds.fullmatch(entry.message) if self.kinds is not None else None
+        if found is None or found.lastgroup is None:
+            return ""
+        kind = found.lastgroup
+        self.marks[kind] = Mark(kind, self.component, self.file, entry.offset, entry.time, entry.message)
+        return kind
 
     def _pipeline(self, entry: LogEntry) -> Pipeline:
         parsed = _pattern("pipeline").parse(entry.message)
@@ -245,6 +246,13 @@ class _LogLines:
             fatal=entry.message.startswith(("Fatal error in ", "Env server failed")) or entry.level == "CRITICAL",
             count=known.count + 1 if known else 1,
         )
+
+
+@cache
+def _kinds_of(speaker: str) -> re.Pattern[str] | None:
+    """The lines of fixed meaning of one component, each kind a group of its name."""
+    kinds = [f"(?P<{kind}>{pattern})" for kind, component, pattern in _KINDS if component == speaker]
+    return re.compile("|".join(kinds)) if kinds else None
 
 
 @cache

@@ -10,6 +10,7 @@ import datetime as dt
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 DAY = 86400
 _HALF_DAY = DAY // 2
@@ -50,6 +51,7 @@ def parse_date_line(line: str) -> DateMark | None:
     return DateMark(date, zone)
 
 
+@lru_cache(maxsize=4096)
 def parse_clock(text: str) -> int | None:
     """Seconds since midnight of ``HH:MM:SS``, None when it is no time of day."""
     hours, minutes, seconds = (int(part) for part in text.split(":"))

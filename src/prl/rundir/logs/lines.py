@@ -75,6 +75,11 @@ class LineSplitter:
         redrawn = b"\r" in block
         pieces = block.split(b"\n")
         for piece in pieces[:-1]:
+            if not (redrawn or self._held or self._bars):  # nearly every line
+                start = self._at
+                self._at = self._start = start + len(piece) + 1
+                lines.append(RawLine(start, self._at, piece[:MAX_LINE]))
+                continue
             self._take(piece, redrawn)
             self._at += 1
             self._close(lines)
