@@ -48,6 +48,12 @@ class AnnotationStreams:
                     branch = self._trainer_branch(index, [trace.nodes[n] for n in path])
                     self._append(TRAINER, draft.id, {}, [branch])
 
+    def flush(self) -> None:
+        """Updates reach their files before the rows that point to them."""
+        for producer in (ORCHESTRATOR, TRAINER):
+            self._streams[producer].flush()
+            self._indexes[producer].flush()
+
     def close(self) -> None:
         for producer in (ORCHESTRATOR, TRAINER):
             self._streams[producer].close()

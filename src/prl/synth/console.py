@@ -58,6 +58,9 @@ class Console:
         """Lines as they stand."""
         self._file.write("".join(f"{self.prefix}{line}\n" for line in lines).encode())
 
+    def flush(self) -> None:
+        self._file.flush()
+
     def close(self) -> None:
         """The file is then as old as its last line."""
         self._file.close()

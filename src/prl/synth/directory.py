@@ -27,6 +27,8 @@ from prl.synth.values import Metrics, evaluation_values, orchestrator_values, pi
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being written, how much of it is, and how much there will be."""
+Pace = Callable[[float], None]
+"""Called with the time (Unix seconds) of what is to be written next, everything earlier having reached its file."""
 
 PIPELINE_SECONDS = 10.0
 """Between two rows keyed by time."""
@@ -43,7 +45,7 @@ def write_run(root: Path, shape: RunShape, progress: Progress | None = None) -> 
         raise FileExistsError(f"{root}: exists and is not an empty directory")
     began = time.time()
     root.mkdir(parents=True, exist_ok=True)
-    run = _Run(root, shape, progress or _no_progress)
+    run = RunWriter(root, shape, progress or _no_progress)
     for attempt in run.course.attempts:
         run.attempt(attempt)
     run.end()
@@ -51,13 +53,14 @@ def write_run(root: Path, shape: RunShape, progress: Progress | None = None) -> 
     return root
 
 
-class _Run:
+class RunWriter:
     """The open files of a run and what goes from one step to the next."""
 
-    def __init__(self, root: Path, shape: RunShape, progress: Progress) -> None:
+    def __init__(self, root: Path, shape: RunShape, progress: Progress, pace: Pace | None = None) -> None:
         self.root = root
         self.shape = shape
         self.progress = progress
+        self.pace = pace
         self.course = Course(shape)
         paths = self.paths = RunLayout(root)
         signals = token_signals()
@@ -80,17 +83,27 @@ class _Run:
         for step in attempt.steps():
             make(step)
             self.done += 1
+            self.after(step)
             self.progress("steps", self.done, self.course.total_steps)
         self._last_words(attempt)
         self.logs.close()
         if self.shape.kind != "eval":
             write_checkpoints(self.root, self.shape, attempt)
 
+    def after(self, step: Step) -> None:
+        """What a step leaves behind at once. Nothing, unless the run is to be seen while it grows."""
+
+    def flush(self) -> None:
+        """Let everything written so far reach its file: records before the rows that point to them."""
+        for stream in (self.stream, self.annotations, self.metrics, self.logs):
+            if stream is not None:
+                stream.flush()
+
     def end(self) -> None:
         """What is there once, and what is done last."""
         shape, last = self.shape, self.course.last
         if not shape.ended and self.traces is not None and shape.kind == "rl":
-            self._flight(last, self.traces)
+            self.flight(last.number, last.last + 1, self.course.end, self.course)
         for stream in (self.stream, self.annotations, self.metrics):
             if stream is not None:
                 stream.close()
@@ -119,8 +132,10 @@ class _Run:
             write_rollouts(self.root, step, episodes, shipped)
         self._pipeline_rows(step)
         values = orchestrator_values(shape, step, episodes, shipped)
+        self._until(step.shipped)
         self.metrics.add(values, step=step.number, time=step.shipped, producer="orch")
         self.logs.orchestrate(step, episodes, shipped)
+        self._until(step.trained)
         self._trainer_rows(step, trainer_rows(shape, self.course, step))
         if step.evaluates:
             self._evaluate(step, step.trained, step.done)
@@ -140,8 +155,14 @@ class _Run:
         episodes = [episode for cohort in cohorts for episode in self.drafts.draw(cohort)]
         episodes.sort(key=lambda episode: episode.arrival)
         for episode in episodes:
+            self._until(episode.arrival)
             self.stream.write(episode)
         return episodes
+
+    def _until(self, time: float) -> None:
+        if self.pace is not None:
+            self.flush()
+            self.pace(time)
 
     def _evaluate(self, step: Step, begin: float, end: float) -> None:
         shape, sample = self.shape, list[Episode]()
@@ -187,13 +208,13 @@ class _Run:
         elif state == "hung":
             self.logs.stall(attempt.end, self.shape.stall_seconds, attempt.last)
 
-    def _flight(self, last: Attempt, traces: Path) -> None:
-        step = last.last + 1
-        cohorts = train_cohorts(
-            self.shape, last.number, step, self.course.end, self.course.end + self.shape.step_seconds
-        )
+    def flight(self, attempt: int, step: int, begin: float, course: Course) -> None:
+        """Rollouts of ``step`` in flight at ``begin``, when ``course`` ends."""
+        if self.traces is None:
+            return
+        cohorts = train_cohorts(self.shape, attempt, step, begin, begin + self.shape.step_seconds)
         drawn = [episode for cohort in cohorts for episode in self.drafts.draw(cohort)]
-        write_flight(traces, self.shape, self.course, self.stream, drawn)
+        write_flight(self.traces, self.shape, course, self.stream, drawn)
 
     def _seal(self, traces: Path) -> None:
         ended = self.shape.state == "finished"

@@ -204,6 +204,12 @@ class EpisodeStream:
         task, key, writer = self._task(episode)[1], _task_key(episode), self._writers[episode.environment]
         return [writer.write(draft, task, key, info) for draft in episode.drafts]
 
+    def flush(self) -> None:
+        """Records reach their file before the rows that point to them."""
+        for file in (self._stream, self._index, self._values):
+            if file is not None:
+                file.flush()
+
     def close(self) -> None:
         for file in (self._stream, self._index, self._values):
             if file is not None:

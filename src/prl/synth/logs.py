@@ -219,6 +219,10 @@ class AttemptLogs:
             hold = f"Holding batch {step + 2} until inference applies policy v{step} (currently v{step - 1})"
             self.say("orchestrator", at + waited, "INFO", hold)
 
+    def flush(self) -> None:
+        for console in (*self.consoles.values(), *self.ranks, *self.nodes):
+            console.flush()
+
     def close(self) -> None:
         for console in (*self.consoles.values(), *self.ranks, *self.nodes):
             console.close()

@@ -56,6 +56,9 @@ class MetricsFile:
         self._file.write(jsonl.encode(row))
         return dropped
 
+    def flush(self) -> None:
+        self._file.flush()
+
     def close(self) -> None:
         self._file.close()
 

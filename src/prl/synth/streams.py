@@ -40,6 +40,9 @@ class ChunkStream:
         self.offset += len(line)
         return self.number, offset
 
+    def flush(self) -> None:
+        self._file.flush()
+
     def close(self) -> None:
         self._file.close()
 
