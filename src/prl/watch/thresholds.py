@@ -105,6 +105,22 @@ class EpisodeLimits:
 
 
 @dataclass(frozen=True)
+class RewardLimits:
+    """Of rewards that rise for another reason than they should: from the first third of the steps to the last one."""
+
+    least: int = 30
+    """Steps without which nothing is said."""
+    evaluations: int = 6
+    """Evaluations without which nothing is said of them."""
+    scatters: float = 2.0
+    """A change is one above this many times the usual scatter (1.4826 x MAD) within the thirds ..."""
+    change: float = 0.05
+    """... and above this share of the level."""
+    lengths: float = 1.5
+    """Answers of another length: this many times as long, or as short."""
+
+
+@dataclass(frozen=True)
 class PaceLimits:
     """Of who waits for whom."""
 
@@ -175,6 +191,7 @@ class Thresholds:
     progress: ProgressLimits = ProgressLimits()
     training: TrainingLimits = TrainingLimits()
     episodes: EpisodeLimits = EpisodeLimits()
+    rewards: RewardLimits = RewardLimits()
     pace: PaceLimits = PaceLimits()
     engines: EngineLimits = EngineLimits()
     loops: LoopLimits = LoopLimits()

@@ -19,6 +19,7 @@ from prl.watch.rules import (
     pace,
     processes,
     progress,
+    rewards,
     signal,
     stability,
     training,
@@ -42,6 +43,7 @@ RULES: tuple[Rule, ...] = (
     *episodes.RULES,
     *signal.RULES,
     *pace.RULES,
+    *rewards.RULES,
 )
 """In the order in which findings of one severity are shown: what explains the others comes first."""
 
