@@ -1,0 +1,116 @@
+/** Tokens of a branch, held in windows that are loaded when they are needed. No DOM; who loads is handed in. */
+
+export const WINDOW = 4000;
+/** Windows that are held at most: of the nine streams some 30 MB. */
+const HELD = 40;
+
+/**
+ * @typedef {object} Window_
+ * @property {number} start
+ * @property {readonly (string | null)[]} texts
+ * @property {readonly number[]} ids
+ * @property {readonly number[]} special
+ * @property {Record<string, {values?: readonly (number | null)[], reason?: string, recomputed?: boolean}>} streams
+ */
+
+export class Tokens {
+  /**
+   * @param {number} total
+   * @param {(start: number, limit: number) => Promise<any>} load an answer of the route of tokens
+   * @param {() => void} onChange
+   * @param {number} [size]
+   */
+  constructor(total, load, onChange, size = WINDOW) {
+    this.total = total;
+    this.load = load;
+    this.onChange = onChange;
+    this.size = size;
+    /** @type {Map<number, Window_>} */
+    this.held = new Map();
+    /** @type {Set<number>} */
+    this.loading = new Set();
+    /** @type {Error | null} */
+    this.error = null;
+    /** Why there are ids but no texts; "" when there are. */
+    this.withoutText = "";
+    this.version = 0;
+  }
+
+  /** Whether all tokens from first up to last are there; those that are not will be. @param {number} first @param {number} last */
+  need(first, last) {
+    let all = true;
+    for (let start = Math.floor(Math.max(0, first) / this.size) * this.size; start < Math.min(last, this.total); start += this.size) {
+      if (this.held.has(start)) continue;
+      all = false;
+      if (!this.loading.has(start)) void this.fetch(start);
+    }
+    return all;
+  }
+
+  /** @param {number} first @param {number} last */
+  has(first, last) {
+    for (let start = Math.floor(Math.max(0, first) / this.size) * this.size; start < Math.min(last, this.total); start += this.size) if (!this.held.has(start)) return false;
+    return true;
+  }
+
+  /** @param {number} start */
+  async fetch(start) {
+    this.loading.add(start);
+    try {
+      const answer = await this.load(start, this.size);
+      this.held.set(start, answer);
+      if (this.held.size > HELD) this.held.delete(/** @type {number} */ (this.held.keys().next().value));
+      this.withoutText = answer.tokenizer?.reason ?? "";
+      this.error = null;
+    } catch (error) {
+      this.error = /** @type {Error} */ (error);
+    }
+    this.loading.delete(start);
+    this.version += 1;
+    this.onChange();
+  }
+
+  /** Ask again for what failed. */
+  again() {
+    this.error = null;
+    this.version += 1;
+    this.onChange();
+  }
+
+  /** @param {number} position */
+  window(position) {
+    return this.held.get(Math.floor(position / this.size) * this.size);
+  }
+
+  /** The text of a token as it is; its id where no tokenizer was found; null while it is not loaded. @param {number} position @returns {string | null} */
+  text(position) {
+    const held = this.window(position);
+    if (!held) return null;
+    const at = position - held.start;
+    return held.texts?.[at] ?? `\u2329${held.ids[at]}\u232a`;
+  }
+
+  /** @param {number} position */
+  id(position) {
+    const held = this.window(position);
+    return held ? (held.ids[position - held.start] ?? null) : null;
+  }
+
+  /** Whether a token is one that steers the model. @param {number} position */
+  special(position) {
+    const held = this.window(position);
+    // Positions within the branch.
+    return held ? held.special.includes(position) : false;
+  }
+
+  /** @param {string} stream @param {number} position @returns {number | null} */
+  value(stream, position) {
+    const held = this.window(position);
+    return held?.streams[stream]?.values?.[position - held.start] ?? null;
+  }
+
+  /** @param {string} stream @param {number} position */
+  recomputed(stream, position) {
+    return this.window(position)?.streams[stream]?.recomputed === true;
+  }
+}
