@@ -1,0 +1,77 @@
+/** The words in which a run, its job and its findings are told. Pure. */
+
+import { count, duration, plural } from "../lib/format.js";
+
+const WORDS = /** @type {Record<string, string>} */ ({ rl: "RL", sft: "SFT", eval: "eval" });
+
+/** "running" as a word that begins a line. @param {string | null | undefined} text */
+export function capital(text) {
+  return text ? text[0].toUpperCase() + text.slice(1) : "";
+}
+
+/** The model's own name and what is done with it: "Qwen3-0.6B, RL". @param {{model: string | null, kind: string | null}} run */
+export function modelWords({ model, kind }) {
+  return [model ? model.replace(/\/+$/, "").split("/").at(-1) : "unknown model", WORDS[kind ?? ""] ?? kind].filter(Boolean).join(", ");
+}
+
+/**
+ * "2 h left" of a SLURM limit, which is seconds or SLURM's own form.
+ * @param {number | string | null | undefined} left
+ */
+export function timeLeft(left) {
+  if (left === null || left === undefined || left === "") return "";
+  return `${typeof left === "number" ? duration(left) : left} left`;
+}
+
+/**
+ * A SLURM job in two lines.
+ * @param {{id: string | number, state: string | null, reason: string | null, nodes: readonly string[] | number | null, time_left: number | null} | null} job
+ * @returns {[string, string]}
+ */
+export function jobWords(job) {
+  if (job === null) return ["no job", ""];
+  const nodes = typeof job.nodes === "number" ? job.nodes : (job.nodes?.length ?? 0);
+  const reason = job.reason && job.reason !== "None" ? job.reason : "";
+  return [
+    `${job.id}${job.state ? ` ${job.state.toLowerCase().replaceAll("_", " ")}` : ""}`,
+    [nodes ? plural(nodes, "node") : "", timeLeft(job.time_left), reason].filter(Boolean).join(", "),
+  ];
+}
+
+/** What the bar of steps looks like for a phase. @param {string | null} health @param {string | null} phase @returns {"" | "bad" | "idle"} */
+export function stepsLook(health, phase) {
+  if (health === "Down") return "bad";
+  return ["stopped", "requeued", "queued", "preempted", "unknown", null].includes(phase) ? "idle" : "";
+}
+
+/** "/ 1,000", "/ no end", or nothing. @param {{max_steps: number | null, endless: boolean}} run */
+export function endWords({ max_steps: max, endless }) {
+  if (max !== null) return `/ ${count(max)}`;
+  return endless ? "/ no end" : "";
+}
+
+const SEVERITIES = /** @type {Record<string, string>} */ ({ critical: "Down", warning: "Degraded", info: "Note" });
+
+/** The look of a finding: advice and information are notes. @param {{severity: string, kind?: string}} finding */
+export function findingLook({ severity, kind }) {
+  return kind === "advice" ? "Note" : (SEVERITIES[severity] ?? "Note");
+}
+
+/**
+ * When a finding is of: "step 371, 41 steps ago".
+ * @param {readonly {step: number | null, time: number | null}[]} evidence
+ * @param {number | null} step the run's newest
+ */
+export function findingWhen(evidence, step) {
+  const at = evidence.find((one) => one.step !== null && one.step !== undefined)?.step ?? null;
+  if (at === null) return "";
+  if (step === null || step <= at) return `step ${count(at)}`;
+  return `step ${count(at)}, ${plural(step - at, "step")} ago`;
+}
+
+const WARRANTED = /** @type {Record<string, string>} */ ({ yes: "A restart is warranted.", no: "No restart.", unknown: "Whether to restart is not known." });
+
+/** @param {string} warranted "yes", "no" or "unknown" */
+export function warrantedWords(warranted) {
+  return WARRANTED[warranted] ?? WARRANTED.unknown;
+}
