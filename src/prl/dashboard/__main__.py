@@ -17,7 +17,12 @@ def main() -> None:
     parser.add_argument("dirs", nargs="*", type=Path, default=[Path("outputs")])
     parser.add_argument("--port", type=int, default=7788)
     arguments = parser.parse_args()
-    uvicorn.run(create_app(Workspace(arguments.dirs)), port=arguments.port, log_level="warning", lifespan="auto")
+    workspace = Workspace(arguments.dirs, url=f"http://localhost:{arguments.port}")
+    workspace.start()
+    try:
+        uvicorn.run(create_app(workspace), port=arguments.port, log_level="warning", lifespan="off", ws="none")
+    finally:
+        workspace.close()
 
 
 if __name__ == "__main__":

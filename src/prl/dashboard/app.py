@@ -1,25 +1,27 @@
 """The ASGI application: routes of the API, the static pages, and what HTTP asks of both."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from typing import Any
 
 import orjson
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response, StreamingResponse
-from starlette.routing import BaseRoute, Mount
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route as HttpRoute
-from starlette.staticfiles import StaticFiles
 
 from prl.dashboard.answers import Answer, AnswerCache, encode, etag_of
 from prl.dashboard.errors import ApiError, NotModified
 from prl.dashboard.parameters import validate
 from prl.dashboard.routes import ROUTES
-from prl.dashboard.routing import Call, Download, Route
+from prl.dashboard.routing import PROCESS, Call, Download, Route
+from prl.dashboard.security import Guard
+from prl.dashboard.static_files import StaticFiles
 from prl.dashboard.workspace import Workspace
+from prl.watch.outward import safe
 
 STATIC = Path(__file__).parent / "static"
 MAX_BODY = 64 << 10
@@ -27,51 +29,75 @@ MAX_BODY = 64 << 10
 _log = logging.getLogger(__name__)
 
 
-def create_app(workspace: Workspace) -> Starlette:
-    """The application over the runs of a workspace."""
-    answers = AnswerCache()
-    routes: list[BaseRoute] = [
-        HttpRoute(route.path, _endpoint(route, workspace, answers), methods=[route.method]) for route in ROUTES
-    ]
-    routes.append(HttpRoute("/", _page))
-    routes.append(Mount("/static", StaticFiles(directory=STATIC)))
-    return Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown})
+def create_app(workspace: Workspace, *, allow_hosts: Collection[str] = (), token: str | None = None) -> Starlette:
+    """The application over the runs of a workspace.
+
+    ``allow_hosts``: names of this server beside those of loopback. ``token``: what every request must carry, for a
+    server that others can reach.
+    """
+    answers, files = AnswerCache(), StaticFiles(STATIC)
+    return Starlette(
+        routes=[
+            *(HttpRoute(route.path, _endpoint(route, workspace, answers), methods=[route.method]) for route in ROUTES),
+            HttpRoute("/", _page(files, "index.html")),
+            HttpRoute("/static/{name:path}", _page(files)),
+        ],
+        middleware=[Middleware(Guard, hosts=allow_hosts, token=token)],
+        exception_handlers={404: _unknown, 405: _wrong_method},
+    )
 
 
 def _endpoint(route: Route, workspace: Workspace, answers: AnswerCache) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
+        known = request.headers.get("if-none-match")
         try:
-            body = await _body(request) if route.method == "POST" else None
             call = Call(
                 workspace,
                 path=request.path_params,
                 query=validate(route.parameters, request.query_params.multi_items()),
-                body=body,
+                body=await _body(request) if route.method == "POST" else None,
                 client=request.headers.get("prl-client"),
             )
-            known = request.headers.get("if-none-match")
-            made = await run_in_threadpool(_make, route, call, answers, str(request.url.query), known)
+            query = str(request.url.query)
+            if route.quick:
+                made = _make(route, call, answers, query, known)
+            else:
+                made = await run_in_threadpool(_make, route, call, answers, query, known)
         except NotModified as same:
             return Response(status_code=304, headers={"ETag": str(same), "Cache-Control": "no-cache"})
-        except ApiError as error:
-            return _error(error)
-        except Exception:
-            # One broken run never breaks another: its route fails, with the reason in the server's log.
-            _log.exception("%s %s failed", route.method, request.url.path)
-            failed = ApiError(500, "internal", f"{request.url.path} failed; the server's log says where")
-            return _error(failed)
+        except Exception as error:
+            return _failed(request, error)
         return _response(made, packed="gzip" in request.headers.get("accept-encoding", ""))
 
     return endpoint
 
 
+def _failed(request: Request, error: Exception) -> Response:
+    """What a route that raised answers. One broken run never breaks another: only its own routes fail."""
+    match error:
+        case ApiError():
+            return _error(error)
+        case FileNotFoundError() | NotADirectoryError():
+            return _error(ApiError(410, "gone", f"it is not there any more: {_place(error)}"))
+        case OSError():
+            return _error(ApiError(503, "unreadable", f"cannot be read: {_place(error)}"))
+    _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return _error(ApiError(500, "internal", f"{safe(request.url.path)} failed; the server's log says where"))
+
+
+def _place(error: OSError) -> str:
+    """The file that an error of the system is about, and what it was."""
+    where = f"{error.filename}: " if error.filename is not None else ""
+    return safe(f"{where}{error.strerror or error}")
+
+
 def _make(route: Route, call: Call, answers: AnswerCache, query: str, known: str | None) -> Answer | Download:
-    """The answer, in a worker thread. Raises NotModified with the ETag."""
+    """The answer. Raises NotModified with the ETag."""
     made: Answer | Download
     if route.version is None:
         made = _encoded(route.handler(call), None)
     else:
-        version = route.version(call)
+        version = f"{PROCESS}.{route.version(call)}"
         if known == etag_of(version.encode()):
             raise NotModified(known)
         key = f"{route.path} {sorted(call.path.items())} {query}"
@@ -112,12 +138,26 @@ def _response(made: Answer | Download, *, packed: bool) -> Response:
     return Response(made.body if packed else made.unpacked(), headers=headers, media_type=made.media_type)
 
 
-async def _page(request: Request) -> Response:
-    return FileResponse(STATIC / "index.html", headers={"Cache-Control": "no-cache"})
+def _page(files: StaticFiles, fixed: str | None = None) -> Callable[[Request], Awaitable[Response]]:
+    """Serves a file of the pages: the one of this name, or the one that the path names."""
+
+    async def endpoint(request: Request) -> Response:
+        found = files.get(fixed or request.path_params["name"])
+        if found is None:
+            return await _unknown(request, None)
+        if request.headers.get("if-none-match") == found.etag:
+            return Response(status_code=304, headers={"ETag": found.etag, "Cache-Control": "no-cache"})
+        return _response(found, packed="gzip" in request.headers.get("accept-encoding", ""))
+
+    return endpoint
 
 
-async def _unknown(request: Request, error: Exception) -> Response:
-    return _error(ApiError(404, "not_found", f"nothing is served at {request.url.path}"))
+async def _unknown(request: Request, error: Exception | None) -> Response:
+    return _error(ApiError(404, "not_found", f"nothing is served at {safe(request.url.path)}"))
+
+
+async def _wrong_method(request: Request, error: Exception) -> Response:
+    return _error(ApiError(405, "method", f"{safe(request.url.path)} takes no {safe(request.method)}"))
 
 
 def _error(error: ApiError) -> Response:

@@ -36,13 +36,15 @@ class Parameter:
     choices: tuple[str, ...] = ()
     many: bool = False
     required: bool = False
+    longest: int = MAX_TEXT
+    """Characters of a text."""
 
     def schema(self) -> dict[str, Any]:
         """The JSON schema of one value."""
         if self.kind == "choice":
             return {"type": "string", "enum": list(self.choices)}
         kinds: dict[str, dict[str, Any]] = {
-            "text": {"type": "string", "maxLength": MAX_TEXT},
+            "text": {"type": "string", "maxLength": self.longest},
             "integer": {"type": "integer"},
             "number": {"type": "number"},
             "flag": {"type": "boolean"},
@@ -54,8 +56,8 @@ class Parameter:
     def parse(self, text: str) -> Any:
         """One value of this parameter. Raises ApiError (400)."""
         if self.kind == "text":
-            if len(text) > MAX_TEXT:
-                raise bad_parameter(self.name, f"longer than {MAX_TEXT} characters")
+            if len(text) > self.longest:
+                raise bad_parameter(self.name, f"longer than {self.longest} characters")
             return text
         if self.kind == "flag":
             if text.lower() not in _FLAGS:

@@ -4,6 +4,7 @@ A handler is a plain function from a :class:`Call` to JSON values; it runs in a 
 :class:`~prl.dashboard.errors.ApiError`. Left out: anything of HTTP, which is :mod:`prl.dashboard.app`.
 """
 
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from prl.dashboard.workspace import Workspace
 
 SCHEMA_VERSION = 1
+PROCESS = secrets.token_hex(3)
+"""In every version and ETag: what this process counts says nothing of what the one before it did."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,9 @@ class Route:
     ``version`` tells cheaply, before the answer is made, which version of it stands; the answer is then made once a
     version, whoever asks, and a client that has it is told so (304). Without one the answer is made at each call and
     its ETag comes from its bytes. ``handler`` returns JSON values, or an :class:`~prl.dashboard.answers.Answer`, or a
-    :class:`Download`. ``about`` is the summary and ``answer`` describes the fields, both for the OpenAPI document.
+    :class:`Download`. ``quick``: the handler answers from memory, within a millisecond or so, and needs no thread: it
+    answers also while all threads wait for disks. ``about`` is the summary and ``answer`` describes the fields, both
+    for the OpenAPI document.
     """
 
     path: str
@@ -61,6 +66,8 @@ class Route:
     version: Version | None = None
     method: str = "GET"
     body: Mapping[str, Any] | None = None
+    """JSON schema of the body of a POST."""
+    quick: bool = False
 
 
 @dataclass(frozen=True)
