@@ -6,6 +6,7 @@ together. What was learnt is shared between commands through :class:`prl.slurm.S
 known state while the controller is silent.
 """
 
+import contextlib
 import dataclasses
 import math
 import shutil
@@ -95,6 +96,13 @@ def job_facts(files: RunFiles, traces: Traces, now: float, runner: Runner | None
     return found
 
 
+def ask_together(ids: Sequence[str], now: float, runner: Runner = run) -> None:
+    """Ask SLURM of the jobs of many runs at once, so that :func:`job_facts` of each need not for half a minute."""
+    if ids and (runner is not run or shutil.which("squeue") is not None):
+        with contextlib.suppress(ValueError):  # one of them is no job id
+            SlurmMemory(state_dir() / _MEMORY, _within(runner, time.monotonic() + SECONDS), lambda: now).standings(ids)
+
+
 class _Queue:
     """SLURM within :data:`SECONDS`."""
 
@@ -113,7 +121,9 @@ class _Queue:
             return {}
         found = self._memory.standings(ids)
         newest = ids[-1]
-        return found if found[newest].over else {**found, newest: self._memory.details(newest)}
+        # SLURM keeps a job that has ended for some minutes, with an exit code that squeue does not tell.
+        gone = found[newest].absent_since is not None
+        return found if gone else {**found, newest: self._memory.details(newest)}
 
     def mine(self) -> tuple[Job, ...]:
         """This user's jobs in the queue."""
@@ -153,7 +163,11 @@ def _ids(files: RunFiles, known: Sequence[Recorded], traces: Traces, queue: _Que
     current = find_job(
         str(files.root),
         run_name=traces.run_name,
-        environments=traces.environments,
+        # A task of an array that is known by its own number is not another job by its name.
+        environments=[
+            {"SLURM_JOB_ID": values["SLURM_JOB_ID"]} if values.get("SLURM_JOB_ID") in ids else values
+            for values in traces.environments
+        ],
         log_names=[Path(job.log).name for job in known[-1:] if job.log],
         jobs=queue.mine() if search else (),
     )
