@@ -51,6 +51,14 @@ def test_attempts_are_told_by_what_each_attempt_recorded(tmp_path: Path) -> None
     assert told == {"100": (1, 2), "205": (3,), "150": (), "310": ()}
 
 
+@pytest.mark.parametrize(("log", "name"), [("job_4240_2.log", "4240_2"), ("job_4242.log", "4242"), ("x.log", "4242")])
+def test_task_of_an_array_is_one_job(tmp_path: Path, log: str, name: str) -> None:
+    # %A_%a or %j in the name of its log; the environment tells all three numbers.
+    task = {"SLURM_JOB_ID": "4242", "SLURM_ARRAY_JOB_ID": "4240", "SLURM_ARRAY_TASK_ID": "2"}
+    recorded = {"configs/attempt_1/environment.json": {"environment": task}, f"launcher/logs/{log}": ""}
+    assert [(job.id, job.attempts) for job in read_jobs(write(tmp_path, recorded)).jobs] == [(name, (1,))]
+
+
 def test_one_job_and_one_attempt_belong_together(tmp_path: Path) -> None:
     found = read_jobs(write(tmp_path, {"configs/attempt_1/rl.toml": "", "launcher/logs/job_77.log": ""}))
     assert [(job.id, job.attempts) for job in found.jobs] == [("77", (1,))]

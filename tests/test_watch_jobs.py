@@ -129,6 +129,34 @@ def test_what_runs_now_comes_last(tmp_path: Path) -> None:
     assert slurm.asked.count("squeue") == 1
 
 
+def test_task_of_an_array_is_one_job(tmp_path: Path) -> None:
+    # Its log is called after %j, its own number; the environment of its processes tells number, array and task.
+    run = run_with_job(tmp_path)
+    task = {"SLURM_JOB_ID": "4242", "SLURM_ARRAY_JOB_ID": "4240", "SLURM_ARRAY_TASK_ID": "2"}
+    slurm = cluster({"i": "4240_2", "F": "4240", "K": "2"}, {"i": "4240_1", "A": "4241", "F": "4240", "K": "1"})
+    (job,) = jobs(run, slurm, environments=[task]).jobs
+    assert (job.id, job.state, job.log) == ("4242", "RUNNING", "launcher/logs/job_4242.log")
+    # Without a log of that name it is called as SLURM calls it.
+    named = SampleRun(tmp_path / "named")
+    (job,) = jobs(named, slurm, environments=[task]).jobs
+    assert job.id == "4240_2"
+
+
+def test_exit_code_that_accounting_cuts(tmp_path: Path) -> None:
+    # The queue said 143 while it had the job, sacct says 15 of the same end: 143 is what the script ended with.
+    run = run_with_job(tmp_path)
+    ended = line().replace("ExitCode=0:9", "ExitCode=143:0")
+    queue = cluster({"T": "FAILED"}, scontrol=lambda query: Answer(ended, None, NOW))
+    assert jobs(run, queue).jobs[0].exit_code == 143
+
+    def sacct(query: Query) -> Answer:
+        text = "JobID|State|ExitCode|JobIDRaw\n4242|FAILED|15:0|4242\n4242.batch|FAILED|15:0|4242.batch\n"
+        return Answer(text.replace("|", query.argv[-1].removeprefix("--delimiter=")), None, NOW)
+
+    (job,) = jobs(run, cluster(sacct=sacct), NOW + 600).jobs
+    assert (job.state, job.source, job.exit_code, job.step_failure) == ("FAILED", "sacct", 143, None)
+
+
 def test_without_slurm_the_directory_alone_speaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_with_job(tmp_path, TOP)
     found = jobs(run, None)

@@ -108,7 +108,7 @@ def find_jobs(tree: RunTree, attempts: list[int], environments: Mapping[int, Doc
                 job = _note(found, match[1], path)
                 job.log, job.changed = path, stat.st_mtime if stat else None
     for number in attempts[-MAX_ATTEMPTS:]:
-        job_id = _recorded(environments.get(number)).get("SLURM_JOB_ID")
+        job_id = _recorded_id(_recorded(environments.get(number)), found)
         if isinstance(job_id, str) and _JOB_ID.fullmatch(job_id):
             _note(found, job_id, f"configs/attempt_{number}/environment.json").attempts.add(number)
         for name in tree.names(f"logs/attempt_{number}/trainer/torchrun"):
@@ -143,6 +143,12 @@ def _note(found: dict[str, _Found], job_id: str, source: str) -> _Found:
     job = found.setdefault(job_id, _Found())
     job.sources.append(source)
     return job
+
+
+def _recorded_id(environment: Mapping[str, Any], found: Mapping[str, _Found]) -> Any:
+    """The number of its own that a task of an array has, or ``4244_3`` where its log is called so."""
+    task = f"{environment.get('SLURM_ARRAY_JOB_ID')}_{environment.get('SLURM_ARRAY_TASK_ID')}"
+    return task if task in found else environment.get("SLURM_JOB_ID")
 
 
 def _recorded(environment: Document | None) -> dict[str, Any]:

@@ -80,10 +80,14 @@ class Accounting:
     def step_failure(self) -> str | None:
         """How the last step that did not end well did so; the job's own state need not show it.
 
-        A job's state is that of its script, which may go on after a step has failed and end with success. Steps that
-        were cancelled are left out: they end so when a script ends first.
+        A job's state is that of its script, which may go on after a step has failed and end with success. Left out: the
+        script itself (``batch``), and steps that were cancelled, as they are when the script ends first.
         """
-        failed = [step for step in self.steps if step.state.base in ENDED - {"COMPLETED", "CANCELLED"}]
+        failed = [
+            step
+            for step in self.steps
+            if step.name != "batch" and step.state.base in ENDED - {"COMPLETED", "CANCELLED"}
+        ]
         if not failed:
             return None
         step = next((one for one in failed if one.state.base == "OUT_OF_MEMORY"), failed[-1])

@@ -147,7 +147,7 @@ def out_of_memory(view: View) -> Finding | None:
     said = view.incidents("slurm.oom", "slurm.task_oom")
     if job is None:
         return None
-    of_step = _step_out_of_memory(job)
+    of_step = "out of memory" in (job.step_failure or "")
     if job.state != "OUT_OF_MEMORY" and not ((said or of_step) and view.phase in (FAILING, FAILED)):
         return None
     return Finding(
@@ -172,7 +172,7 @@ def ended(view: View) -> Finding | None:
     cancelled it: the verdict's reason says so.
     """
     job = view.job
-    if job is None or view.last_words is not None or view.cause is not None or _step_out_of_memory(job):
+    if job is None or view.last_words is not None or view.cause is not None or out_of_memory(view) is not None:
         return None
     if job.state not in FAILURES - {"NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"} | {"COMPLETED"}:
         return None
@@ -298,10 +298,6 @@ def _interrupted(view: View) -> Finding | None:
         if job.blocked
         else f"Nothing: it starts again by itself and resumes {back}.",
     )
-
-
-def _step_out_of_memory(job: SlurmJob) -> bool:
-    return "out of memory" in (job.step_failure or "")
 
 
 def _exit(job: SlurmJob) -> str:
