@@ -8,7 +8,6 @@ Each writes below ``step_N.tmp/``; whoever finds both halves there renames the w
 """
 
 import contextlib
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,7 +24,7 @@ def begin_half(checkpoints: Path, step: int, half: str) -> Path:
     """An empty directory to write ``half`` of ``step`` into; left-overs of an earlier try are removed."""
     writing = _staging(checkpoints, step) / f"{half}.tmp"
     for path in (writing, writing.with_name(half)):
-        shutil.rmtree(path, ignore_errors=True)
+        _remove(path)
     writing.mkdir(parents=True)
     return writing
 
@@ -46,7 +45,7 @@ def publish_half(checkpoints: Path, step: int, half: str, halves: Sequence[str] 
     except FileNotFoundError:  # the other half's writer came at the same moment and was first
         return False
     target = checkpoints / f"step_{step}"
-    shutil.rmtree(target, ignore_errors=True)
+    _remove(target)
     whole.rename(target)
     return True
 
@@ -68,7 +67,7 @@ def complete_steps(checkpoints: Path, halves: Sequence[str] = HALVES) -> list[in
 def prune(checkpoints: Path, keep_last: int | None, keep_interval: int | None, halves: Sequence[str] = HALVES) -> None:
     """Remove complete checkpoints but the ``keep_last`` newest and multiples of ``keep_interval``; None keeps all."""
     for step in expendable(complete_steps(checkpoints, halves), keep_last, keep_interval):
-        shutil.rmtree(checkpoints / f"step_{step}", ignore_errors=True)
+        _remove(checkpoints / f"step_{step}")
 
 
 def expendable(steps: Sequence[int], keep_last: int | None, keep_interval: int | None) -> list[int]:
@@ -83,7 +82,13 @@ def discard_unfinished(checkpoints: Path) -> None:
     with contextlib.suppress(OSError):
         for path in list(checkpoints.iterdir()):
             if path.suffix == ".tmp" and numbered(path.name.partition(".")[0], "step_") is not None:
-                shutil.rmtree(path, ignore_errors=True)
+                _remove(path)
+
+
+def _remove(directory: Path) -> None:
+    import shutil  # brings compression along, of which a reader has no use
+
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def _staging(checkpoints: Path, step: int) -> Path:

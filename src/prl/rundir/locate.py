@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prl.rundir.configs import attempts_of
-from prl.rundir.layout import METRICS, RunLayout
+from prl.rundir.layout import METRICS, RunLayout, step_number
 from prl.rundir.logs.components import LogFile, list_logs
 from prl.rundir.regular import is_file
 from prl.rundir.tree import RunTree
@@ -22,6 +22,7 @@ MAX_LOGS = 200
 OLD_TRACES = ("rollouts", "traces.jsonl")
 OLD_SIGNS = ("metrics.jsonl", *OLD_TRACES)
 """What the oldest layout has at the top of a run."""
+_WITHOUT_TRACES = "train_rollouts.jsonl"
 
 
 @dataclass(frozen=True)
@@ -115,3 +116,12 @@ def _exists(path: Path) -> bool:
         return path.exists()
     except OSError:
         return True
+
+
+def unread_rollouts(root: Path) -> str | None:
+    """What to say of ``rollouts/step_N/train_rollouts.jsonl``, in which the first releases left rewards alone, without
+    a trace: no episode is in there. None: there is no such file."""
+    tree = RunTree(root)
+    steps = (name for name in tree.names("rollouts") if step_number(Path(name)) is not None)
+    found = next((name for step in steps if tree.stat(name := f"rollouts/{step}/{_WITHOUT_TRACES}") is not None), None)
+    return f"{found}: of a form that was given up before traces were kept: it is not read" if found else None

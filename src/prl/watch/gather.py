@@ -12,10 +12,9 @@ from pathlib import Path
 
 from prl.rundir.checkpoint_states import read_checkpoints
 from prl.rundir.configs import AttemptConfigs, read_configs
-from prl.rundir.episodes.stream import unread_rollouts
 from prl.rundir.jobs import RunJobs, read_jobs
 from prl.rundir.layout import EPISODE_INDEX, METRICS, RunLayout
-from prl.rundir.locate import RunFiles, has_logs, list_attempts, locate
+from prl.rundir.locate import RunFiles, has_logs, list_attempts, locate, unread_rollouts
 from prl.rundir.status import STOPPED, LauncherStatus, StatusError, load_status
 from prl.rundir.tree import RunTree
 from prl.watch import disk, proctable
@@ -280,7 +279,7 @@ def _engines(asked: list[Address], metrics: Metrics, lines: Lines, now: float) -
 
 
 def _unknown(files: RunFiles, people: _People, lines: Lines, broken: str | None) -> list[str]:
-    notes = []
+    notes = [] if files.root.exists() else [f"the run: {files.root} is not there, or cannot be reached"]
     search, launcher = people.search, people.launcher
     if broken is not None:
         notes.append(f"processes: launcher/status.json cannot be read ({broken}), so nothing says which they are")

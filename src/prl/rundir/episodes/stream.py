@@ -32,7 +32,6 @@ _BLOCK = 1024 * 1024
 _HEAD = 4096
 _FIRST_ID = re.compile(rb'\s*\{\s*"(?:id|trace_id)"\s*:\s*"([^"\\]*)"')
 _KINDS = ("train", "eval")
-_WITHOUT_TRACES = "train_rollouts.jsonl"
 _OF_EPISODES = ("id", "env", "group", "run", "task", "ok", "is_timeout")
 
 
@@ -264,15 +263,6 @@ def rollout_files(root: Path, subset: str | None = None) -> dict[int, Path]:
             if path is not None:
                 found[2 * step + place] = path
     return found
-
-
-def unread_rollouts(root: Path) -> str | None:
-    """What to say of ``rollouts/step_N/train_rollouts.jsonl``, in which the first releases left rewards alone, without
-    a trace: no episode is in there. None: there is no such file."""
-    tree = RunTree(root)
-    steps = (name for name in tree.names("rollouts") if step_number(Path(name)) is not None)
-    found = next((name for step in steps if tree.stat(name := f"rollouts/{step}/{_WITHOUT_TRACES}") is not None), None)
-    return f"{found}: of a form that was given up before traces were kept: it is not read" if found else None
 
 
 def as_episode(record: dict[str, Any]) -> dict[str, Any]:

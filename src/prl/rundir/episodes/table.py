@@ -25,8 +25,9 @@ from prl.rundir.episodes.pages import MAX_LIMIT, Page, page_rows
 from prl.rundir.episodes.rebuild import TableReader
 from prl.rundir.episodes.series import series, value_names
 from prl.rundir.episodes.store import EpisodeColumns
-from prl.rundir.episodes.stream import make_place, unread_rollouts
+from prl.rundir.episodes.stream import make_place, run_root
 from prl.rundir.episodes.writer import INDEX, VALUES
+from prl.rundir.locate import unread_rollouts
 from prl.rundir.needles import Finder
 
 ALL = Filters()
@@ -97,7 +98,7 @@ class EpisodeTable:
             named = ", ".join(map(str, files[:_NAMED])) + ", ..." * (len(files) > _NAMED)
             what = "chunk" if self._reader.stream.chunked else "file"
             more.append(f"{lost} episodes cannot be opened or searched: their {what} is gone ({what} {named})")
-        unread = unread_rollouts(self._reader.stream.root)
+        unread = unread_rollouts(run_root(self.traces))
         return [*self._reader.remarks, *more, *([unread] if unread else [])]
 
     @property
@@ -197,6 +198,17 @@ class EpisodeTable:
         found = np.flatnonzero(self._store["place"] == make_place(chunk, offset))
         return self.rows(found[:1])[0] if len(found) else None
 
+    def rows_at(self, places: Sequence[tuple[int, int]]) -> Array:
+        """Rows of the table of the records at these places (chunk, offset), -1 where there is none (int64)."""
+        wanted = np.array([make_place(chunk, offset) for chunk, offset in places], np.int64)
+        column = self._store["place"]
+        chosen = np.flatnonzero(np.isin(column, wanted))
+        if not len(chosen):
+            return np.full(len(wanted), -1, np.int64)
+        chosen = chosen[np.argsort(column[chosen], kind="stable")]
+        at = np.minimum(np.searchsorted(column[chosen], wanted), len(chosen) - 1)
+        return np.where(column[chosen[at]] == wanted, chosen[at], -1)
+
     def made_rows(self, forms: Collection[bytes]) -> list[dict[str, Any]]:
         """The episodes without an index row (theirs were made here) of whose ids, as JSON, one holds such bytes."""
         made = self._store.made.view().tobytes()
@@ -241,12 +253,19 @@ class EpisodeTable:
         *,
         by: str = "group",
         limit: int = 128,
+        offset: int = 0,
         upto: int | None = None,
     ) -> tuple[list[Group], int]:
         """Rollouts of one group (``by="group"``) or of one task (``by="task"``), the newest first, and how many."""
         if by not in ("group", "task"):
             raise ValueError(f"no groups by {by!r}: there are group, task")
-        return summaries.groups(self._store, filters, by=(by, "env"), newest_first=True, limit=limit, upto=upto)
+        return summaries.groups(
+            self._store, filters, by=(by, "env"), newest_first=True, limit=limit, offset=offset, upto=upto
+        )
+
+    def equal_groups(self, rows: Sequence[int] | Array) -> Array:
+        """Of each of these rows, whether the rewards of its group are all the same (bool)."""
+        return summaries.equal_groups(self._store, np.asarray(rows, np.int64))
 
     def same_task(
         self, task: str, *, env: str | None = None, by: str = "ship_step", limit: int = 1000
@@ -278,6 +297,13 @@ class EpisodeTable:
         chosen = select(self._store, filters, upto)
         chosen[: max(after, 0)] = False
         return series(self._store, np.flatnonzero(chosen), names=names, agent=agent)
+
+    def values_of(self, rows: Sequence[int] | Array, names: Collection[str] | None = None) -> dict[str, Array]:
+        """As :meth:`values`, of these rows in their order."""
+        wanted = np.asarray(rows, np.int64)
+        different, place = np.unique(wanted, return_inverse=True)
+        found = series(self._store, different, names=names)
+        return {name: column[place] for name, column in found.items()}
 
     def value_names(self) -> list[str]:
         """All names that :meth:`values` can give of any episode, sorted."""
