@@ -528,11 +528,18 @@ def silent_since_an_hour(here: Path) -> State:
 
 
 def silent_since_its_engine_hung(here: Path) -> State:
+    return _silent_since(here, "inference", "TimeoutError: RPC call to sample_tokens timed out.")
+
+
+def silent_since_its_disk_was_full(here: Path) -> State:
+    return _silent_since(here, "trainer", "OSError: [Errno 28] No space left on device: 'made up'")
+
+
+def _silent_since(here: Path, component: str, line: str) -> State:
     state = of_prime_rl("C", "running")(here)
-    log, at = state.root / "logs/attempt_1/inference.log", state.now
-    clock = time.strftime("%H:%M:%S", time.localtime(at))
+    log, at = state.root / f"logs/attempt_1/{component}.log", state.now
     with log.open("a") as file:
-        file.write(f"{clock}   ERROR TimeoutError: RPC call to sample_tokens timed out.\n")
+        file.write(f"{time.strftime('%H:%M:%S', time.localtime(at))}   ERROR {line}\n")
     os.utime(log, (at, at))
     return State(state.root, at + 3600)
 

@@ -182,6 +182,7 @@ TABLE = [
     # An hour without progress, and nothing says why, nor whether its processes live.
     Row(runs.silent_since_an_hour, PHASE_UNKNOWN, UNKNOWN, NOBODY, 3),
     # Here its log says why.
+    Row(runs.silent_since_its_disk_was_full, PHASE_UNKNOWN, DOWN, "disk.full", 2, ("No space left on device",)),
     Row(runs.silent_since_its_engine_hung, PHASE_UNKNOWN, DOWN, "incident.known", 2, ("RPC call to sample_tokens",)),
     # The launcher on the other host speaks: its word is fresh.
     Row(runs.of_this_project("running"), RUNNING, HEALTHY, None, 0),

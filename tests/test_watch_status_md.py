@@ -103,6 +103,22 @@ def test_hostile_text_stays_one_harmless_line(tmp_path: Path) -> None:
     assert len([line for line in entry.splitlines() if line.startswith("##")]) == 1
 
 
+def test_markup_that_files_held_is_no_markup(tmp_path: Path) -> None:
+    """STATUS.md is rendered where it is read: no image that calls home, no link with another's words, no HTML."""
+    run, now = running(tmp_path)
+    run.end("trainer", 1, now)
+    run.write_status(phase=status.FAILED, exit_code=1, ended=now, updated=now)
+    run.log(
+        "trainer",
+        (now, "ERROR", "Fatal error in train"),
+        "Traceback (most recent call last):",
+        "ValueError: <img src=x> ![a](http://b) 1 < 2 [c][d]",
+    )
+    entry = check_in(run.root, now + 1).entry
+    assert r"ValueError: \<img src=x> ![a]\(http://b) 1 < 2 [c]\[d]" in entry
+    assert fields(entry)["health"] == "Down"
+
+
 def test_first_entry_of_an_attempt_says_what_the_run_is(tmp_path: Path) -> None:
     run, now = running(tmp_path)
     first = fields(check_in(run.root, now).entry)["run"] or ""
@@ -148,6 +164,15 @@ def append_many(path: Path, name: str, barrier: "multiprocessing.synchronize.Bar
     barrier.wait(30)
     for number in range(50):
         status_md.append(path, f"## {name} {number}\n" + f"{name}\n" * 40)
+
+
+def test_run_directory_that_was_removed_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told, and no entry about nothing is kept elsewhere."""
+    monkeypatch.setenv("PRL_STATE_DIR", str(tmp_path / "state"))
+    done = check_in(tmp_path / "gone")
+    assert (done.verdict.health, done.problem) == ("Unknown", f"{tmp_path}/gone/STATUS.md: No such file or directory")
+    assert done.verdict.unknown == [f"the run: {tmp_path}/gone is not there, or cannot be reached"]
+    assert not (tmp_path / "state/check-ins").exists()
 
 
 def test_two_writers_at_once_keep_every_entry_whole(tmp_path: Path) -> None:

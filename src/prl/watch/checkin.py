@@ -70,8 +70,9 @@ def record(facts: Facts, verdict: Verdict) -> CheckIn:
 def _place(root: Path) -> tuple[Path, bool]:
     """The file for the entries of a run, and whether it lies outside the run directory.
 
-    What is no file (a directory, a pipe, a link that leads out) is not gone round: somebody should know.
+    What is no file (a directory, a pipe, a link that leads out) is not gone round, nor is a run directory that was
+    removed: somebody should know.
     """
     path = RunLayout(root).status_md
-    writable = os.access(path, os.W_OK) if path.exists() else os.access(root, os.W_OK | os.X_OK)
+    writable = os.access(path, os.W_OK) if path.exists() else os.access(root, os.W_OK | os.X_OK) or not root.exists()
     return (path, False) if writable else (state_dir() / "check-ins" / f"{run_id(str(root))}.md", True)

@@ -8,6 +8,7 @@ since the entry before (:mod:`prl.watch.last_entry`), and in the first entry of 
 
 import errno
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from prl.watch.outward import safe
 from prl.watch.verdict import DEGRADED, FAILED, FAILING, RUNNING, UNKNOWN, Number, Verdict
 from prl.watch.words import number_words, step_words, utc_words
 
+_MARKUP = re.compile(r"<(?=[A-Za-z/!?])|(?<=\])[(\[:]")
 _MAX_NUMBERS = 12
 _MAX_NOTES = 8
 
@@ -43,7 +45,12 @@ def entry(verdict: Verdict, previous: LastEntry | None = None, introduction: Seq
     notes = _notes(verdict)
     if notes:
         lines += ["", f"**Notes**: {notes}"]
-    return "\n".join(lines) + "\n"
+    return "\n".join(map(_without_markup, lines)) + "\n"
+
+
+def _without_markup(line: str) -> str:
+    """A line in which nothing that files held becomes a link, an image or HTML where Markdown is rendered."""
+    return _MARKUP.sub(r"\\\g<0>", line)
 
 
 def append(path: Path, text: str) -> None:

@@ -3,7 +3,7 @@
 from prl.text.human import format_bytes, format_duration
 from prl.watch.facts import Disk, Mark
 from prl.watch.rules.base import Rule
-from prl.watch.verdict import CRITICAL, FAILING, LIVE, WARNING, Evidence, Finding
+from prl.watch.verdict import CRITICAL, FAILING, LIVE, PHASE_UNKNOWN, WARNING, Evidence, Finding
 from prl.watch.view import View
 
 
@@ -15,10 +15,11 @@ def full(view: View) -> Finding | None:
     Speaks: while the run is not over, when a line of a log at WARNING or above says so (`No space left on device`,
     `ENOSPC`, an exceeded quota) and no step was finished since or the line is not older than the stall bound; and when
     less than max({host.disk_least} bytes, {host.disk_share:.1%}) is free.
-    Silent: after the run ended (the cause is then told with its end) and once steps are finished again.
+    Silent: after the run ended (the cause is then told with its end) and once steps are finished again; about the free
+    space while nothing says whether the run lives.
     """
     said, disk = _said(view), view.facts.disk
-    low = disk is not None and _is_full(view, disk)
+    low = disk is not None and _is_full(view, disk) and view.phase != PHASE_UNKNOWN
     if said is None and not low:
         return None
     stands = view.last_step is None or view.facts.as_of - view.last_step > view.slow_bound
@@ -100,4 +101,4 @@ def _evidence(view: View, said: Mark | None, room: str) -> list[Evidence]:
     return lines + ([Evidence(disk.path, room, time=view.facts.as_of)] if disk else [])
 
 
-RULES = (Rule("disk.full", full, (*LIVE, FAILING)), Rule("disk.filling", filling, LIVE))
+RULES = (Rule("disk.full", full, (*LIVE, FAILING, PHASE_UNKNOWN)), Rule("disk.filling", filling, LIVE))

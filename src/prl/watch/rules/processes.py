@@ -42,7 +42,7 @@ def component_gone(view: View) -> Finding | None:
     return Finding(
         rule="process.component-gone",
         severity=CRITICAL,
-        message=f"{first.name} {how_it_ended(first)} while the run needs it{also}",
+        message=f"{first.name} {how_it_ended(first)} while the run needs it{_in_its_words(view)}{also}",
         evidence=[end_evidence(process) for process in (first, *others)] + cause_evidence(view),
         cause=_cause(view, first.log),
         action=restart(view),
@@ -100,7 +100,7 @@ def run_failed(view: View) -> Finding | None:
     # A process without an exit code was ended by whoever cleaned up; the launcher's own word says why.
     process = view.culprit if view.culprit is not None and view.culprit.exit_code is not None else None
     said = launcher.reason or "no reason was recorded"
-    how = f"{process.name} {how_it_ended(process)}" if process is not None else said
+    how = f"{process.name} {how_it_ended(process)}{_in_its_words(view)}" if process is not None else said
     code = f" (launcher's exit code {launcher.exit_code})" if launcher.exit_code is not None else ""
     evidence = [end_evidence(process)] if process is not None else []
     evidence.append(Evidence(launcher.source, f"phase failed: {said}", time=launcher.ended or launcher.updated))
@@ -211,6 +211,14 @@ def hidden_failure(view: View) -> Finding | None:
         cause=_cause(view, f"logs/latest/{missing[0]}.log"),
         action="Do not trust the exit code: read the named log and check the last checkpoint before using the result.",
     )
+
+
+def _in_its_words(view: View) -> str:
+    """What was said of the failure that began it: an entry of STATUS.md has this sentence alone."""
+    known, cause = view.root_incident, view.cause
+    if known is not None:
+        return f" ({known.component}: {known.text})"
+    return f" ({cause.component}: {cause.summary})" if cause is not None and cause.fatal else ""
 
 
 def _cause(view: View, log: str) -> str:
