@@ -76,6 +76,7 @@ def main() -> None:
     except BrokenPipeError:  # `prl status | head`
         sys.stderr.close()
         code = 0
+    gc.freeze()  # nor need the interpreter look for one at its end
     sys.exit(code if isinstance(code, int) else 0)
 
 
