@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from prl.cli.launching import Introducing, Screen, conclude, introduce
+from prl.cli.launching import Introducing, Screen, Showing, conclude, introduce
 from prl.launch.events import Event, Finished, LogLine, Outcome, Started, Step, Waiting
 from prl.rundir.logs.console import setup_logging
 from prl.text.terminal import strip_escapes
@@ -149,3 +149,33 @@ def test_the_introduction_stands_in_status_md(tmp_path: Path) -> None:
     assert f"**Run**: {run.name} (rl), model models/tiny, 40 steps" in text
     introduce(run.root)
     assert run.layout.status_md.read_text().count("**Run**") == 1  # once an attempt
+
+
+def test_the_dashboard_is_asked_once_and_its_address_said_last(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[Path] = []
+
+    def ensure(path: Path) -> str:
+        asked.append(path)
+        return "http://localhost:7788/?run=made-up"
+
+    showing = Showing(lambda event: None, ensure)
+    for event in (
+        Started("made-up", tmp_path, 1, 20, None, {}),
+        Step(1, 4),
+        Started("again", tmp_path, 2, 20, None, {}),
+    ):
+        showing(event)
+    assert asked == [tmp_path]
+    conclude(Outcome(0, "finished", run_dir=tmp_path), lambda path: "Healthy\n", showing.page)
+    assert capsys.readouterr().out.splitlines()[-1] == "Dashboard: http://localhost:7788/?run=made-up"
+
+
+def test_no_dashboard_is_no_reason_to_end_a_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def broken(path: Path) -> str:
+        raise OSError("made up")
+
+    logging.getLogger("prl").propagate = True
+    Showing(lambda event: None, broken)(Started("made-up", tmp_path, 1, 20, None, {}))
+    assert "No dashboard: made up" in caplog.text

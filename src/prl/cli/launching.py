@@ -20,6 +20,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, Tex
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
+from prl.config.run import LaunchConfig
 from prl.launch.events import ComponentUp, Event, Failed, Finished, LogLine, Outcome, Started, Step, Waiting
 from prl.rundir.logs.console import setup_logging
 from prl.rundir.titles import LAUNCHER, set_process_title
@@ -214,6 +215,43 @@ class Introducing:
                 logger.warning("No entry in STATUS.md: %s: %s", type(error).__name__, error)
 
 
+class Showing:
+    """Passes events on, and has the dashboard show the run once its directory exists.
+
+    ``ensure`` gives the address of the dashboard for an output directory. Only for a terminal: who starts runs by
+    script or in a batch job has not asked for a server.
+    """
+
+    def __init__(self, shown: Callable[[Event], None], ensure: Callable[[Path], str] | None) -> None:
+        self._shown = shown
+        self._ensure = ensure
+        self.page: str | None = None
+        """The run's address, once it is known."""
+
+    def __call__(self, event: Event) -> None:
+        self._shown(event)
+        if isinstance(event, Started) and self._ensure is not None:
+            ensure, self._ensure = self._ensure, None
+            try:
+                self.page = ensure(event.run_dir)
+                logger.info("Dashboard: %s", self.page)
+            except Exception as error:  # the run goes on, whoever looks at it
+                logger.warning("No dashboard: %s", error)
+
+
+def dashboard_of(run_dir: Path) -> str:
+    """The address of a run on this host's dashboard, which is started if there is none. Raises DashboardError."""
+    from urllib.parse import quote
+
+    from prl.dashboard.daemon import ensure
+    from prl.rundir.recognition import run_id
+
+    found = ensure(run_dir.parent)
+    for note in found.notes:
+        logger.info("%s", note)
+    return f"{found.url}/?run={quote(run_id(str(run_dir.resolve())), safe='~')}"
+
+
 def introduce(run_dir: Path) -> None:
     """Append the first check-in of this attempt to STATUS.md."""
     from prl.watch.checkin import introduce as append
@@ -223,14 +261,21 @@ def introduce(run_dir: Path) -> None:
         logger.warning("No entry in STATUS.md: %s", problem)
 
 
-def conclude(outcome: Outcome, verdict: Callable[[Path], str]) -> int:
-    """Say where the run is and how it is doing; returns the exit status."""
+def page_of(config: LaunchConfig) -> Callable[[Path], str] | None:
+    """What gives a run's page; None where nobody asked for one: ``--no-dashboard``, no terminal, a dry run."""
+    return dashboard_of if config.dashboard and not config.dry_run and sys.stdout.isatty() else None
+
+
+def conclude(outcome: Outcome, verdict: Callable[[Path], str], page: str | None = None) -> int:
+    """Say where the run is, how it is doing and, last, where its page is; returns the exit status."""
     if outcome.run_dir is not None and outcome.phase != "dry run":
         print(f"Run directory: {outcome.run_dir}")
         try:
             print(verdict(outcome.run_dir).rstrip("\n"))
         except Exception as error:  # what the run did stands, whatever is thought of it
             print(f"No verdict: {type(error).__name__}: {error}", file=sys.stderr)
+    if page is not None:
+        print(f"Dashboard: {page}")
     return outcome.exit_code
 
 

@@ -49,6 +49,8 @@ class LaunchConfig(BaseConfig):
     """Remove what an earlier run left in the run directory first."""
     dry_run: bool = False
     """Write the resolved configuration, say how to start it, and start nothing."""
+    dashboard: bool = True
+    """On a terminal: have this host's dashboard show the run, and start one if there is none."""
     model: ModelConfig = ModelConfig()
     env_vars: dict[str, str] = Field(default_factory=dict)
     """Added to the environment of every process of the run."""
