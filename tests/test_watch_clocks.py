@@ -1,6 +1,7 @@
 """The counters of progress, whoever wrote the run and in whichever layout."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,30 @@ from prl.synth import RunShape, write_run
 from prl.synth.shape import ENVIRONMENTS, Layout
 from prl.watch import gather
 from prl.watch.facts import Clock
+from prl.watch.view import View
 from sample_runs import T0, SampleRun, running
+
+
+@pytest.mark.parametrize(
+    ("ahead", "quiet", "idle"),
+    [
+        (5.0, 0.0, 0.0),  # clocks of two hosts differ a little
+        (3600.0, 0.0, 0.0),  # the writer's clock is an hour ahead: its rows are as old as their file
+        (3600.0, 300.0, 300.0),  # and a file that is written on without a step moves nothing
+        (1e12, 0.0, 0.0),  # milliseconds
+    ],
+)
+def test_a_step_in_the_future_is_not_progress_for_ever(tmp_path: Path, ahead: float, quiet: float, idle: float) -> None:
+    run, now = running(tmp_path)
+    shutil.rmtree(run.layout.traces)
+    run.layout.trainer_step.unlink(missing_ok=True)
+    run.metrics("trainer", 13, now + ahead, **{"time/step": 2.0})
+    if quiet:
+        run.metrics("orch", None, now + ahead + quiet, **{"watcher/policy_version": 11})
+    metrics = run.layout.metrics
+    os.utime(metrics, (now + quiet, now + quiet))
+    view = View(gather(run.root, now + quiet + 400))
+    assert (view.step, view.idle) == (13, pytest.approx(idle + 400 - (ahead if ahead < 60 else 0), abs=2))
 
 
 @pytest.mark.parametrize("layout", ["A", "B", "C"])

@@ -49,6 +49,18 @@ def test_episodes_of_the_first_releases_are_named(tmp_path: Path) -> None:
     assert "not read" in note
 
 
+def test_word_of_a_launcher_whose_clock_is_ahead_is_as_old_as_its_file(tmp_path: Path) -> None:
+    run, now = running(tmp_path)
+    for process in run.status.processes:
+        process.host = "elsewhere"
+    run.write_status(host="elsewhere", updated=now + 3600)
+    for age, state in ((10, "alive"), (600, "unknown")):
+        os.utime(run.layout.status_json, (now, now))
+        launcher = gather(run.root, now + age).launcher
+        assert launcher is not None
+        assert (launcher.state, launcher.updated) == (state, now)
+
+
 def test_bounds_come_from_the_configuration(tmp_path: Path) -> None:
     run = SampleRun(tmp_path)
     client = {"wait_for_ready_timeout": 11}

@@ -20,22 +20,35 @@ _INDEX = "monitors/file/traces/stream.index.jsonl"
 _OLD_TRACES = "rollouts"
 _TRAINER_STEP = "trainer_step"
 
+AHEAD = 60.0
+"""Seconds by which what is read may be dated ahead of this host's clock. Beyond, a clock is wrong, or a unit."""
+
 
 def progress_facts(
-    root: Path, metrics: Metrics, lines: Lines, launcher: Launcher | None, *, checkpoint: Clock, since: float
+    root: Path,
+    metrics: Metrics,
+    lines: Lines,
+    launcher: Launcher | None,
+    *,
+    checkpoint: Clock,
+    since: float,
+    now: float,
 ) -> Progress:
-    """All clocks. ``since``: when the attempt began, Unix seconds."""
+    """All clocks. ``since``: when the attempt began, ``now``: when it is looked at, Unix seconds."""
     trainer, orchestrator = _interval(lines, "trainer"), _interval(lines, "orchestrator")
     trainer = metrics.trainer_median if metrics.trainer_median is not None else trainer
     orchestrator = metrics.orchestrator_median if metrics.orchestrator_median is not None else orchestrator
     written, file = _newer(metrics.trainer, _line_clock(lines, "trainer")), _step_file(root, since)
     # Of a step that was written down that moment counts, not the file's, which copying a run sets anew.
     known = written.time is not None and written.value == file.value
+    clocks = {
+        "trainer": _newer(written, Clock() if known else file, _told(launcher)),
+        "orchestrator": _newer(metrics.orchestrator, _line_clock(lines, "orchestrator")),
+        "policy": metrics.policy,
+        "episodes": _episodes(root, since),
+    }
     return Progress(
-        trainer=_newer(written, Clock() if known else file, _told(launcher)),
-        orchestrator=_newer(metrics.orchestrator, _line_clock(lines, "orchestrator")),
-        policy=metrics.policy,
-        episodes=_episodes(root, since),
+        **{name: _not_ahead(clock, root, metrics, now) for name, clock in clocks.items()},
         pipeline=_pipeline(lines),
         inference=metrics.inference,
         broadcast=_broadcast_clock(newest_broadcast(root)),
@@ -44,6 +57,18 @@ def progress_facts(
         trainer_median=trainer,
         orchestrator_median=orchestrator,
     )
+
+
+def _not_ahead(clock: Clock, root: Path, metrics: Metrics, now: float) -> Clock:
+    """A clock that advanced in the future advanced before its file was last written, by as much as its newest row."""
+    if clock.time is None or clock.source is None or clock.time <= now + AHEAD:
+        return clock
+    newest = max(clock.time, metrics.newest or 0.0) if clock.source == metrics.source else clock.time
+    try:
+        written = min((root / clock.source).stat().st_mtime, now)
+    except OSError:
+        written = now
+    return replace(clock, time=written - (newest - clock.time))
 
 
 def newest_broadcast(root: Path) -> Broadcast | None:

@@ -5,6 +5,7 @@ not be read is said in ``Facts.unknown``. Engines are asked at the run's own add
 it; both can be left out.
 """
 
+import contextlib
 import os
 import time
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from prl.rundir.status import STOPPED, LauncherStatus, StatusError, load_status
 from prl.rundir.tree import RunTree
 from prl.watch import disk, proctable
 from prl.watch.blame import tell_echoes
-from prl.watch.clocks import newest_broadcast, progress_facts
+from prl.watch.clocks import AHEAD, newest_broadcast, progress_facts
 from prl.watch.engines import Address, addresses, recorded, scrape
 from prl.watch.facts import ALIVE, GONE, UNKNOWN, Facts, Launcher, Process, ProcessSearch
 from prl.watch.identity import environment_servers, identity_facts, unread_documents
@@ -59,7 +60,7 @@ def _just_lost(facts: Facts) -> bool:
 def _gather(run_dir: Path, now: float | None, *, ask_engines: bool, ask_slurm: bool) -> Facts:
     moment = time.time() if now is None else now
     root = run_dir.resolve()
-    status, broken = _launcher_status(root)
+    status, broken = _launcher_status(root, moment)
     status, attempt = _current_attempt(root, status)
     files = locate(root, attempt)
     # Processes come before logs: who has finished says so first and ends then.
@@ -96,6 +97,7 @@ def _gather(run_dir: Path, now: float | None, *, ask_engines: bool, ask_slurm: b
             people.launcher,
             checkpoint=disk.checkpoint_clock(root, checkpoints),
             since=since,
+            now=moment,
         ),
         pipeline=lines.pipeline,
         marks=lines.marks,
@@ -124,12 +126,17 @@ def _gather(run_dir: Path, now: float | None, *, ask_engines: bool, ask_slurm: b
 # ---- which attempt, and when it began
 
 
-def _launcher_status(root: Path) -> tuple[LauncherStatus | None, str | None]:
-    """The launcher's word, and why it cannot be read where there is one."""
+def _launcher_status(root: Path, now: float) -> tuple[LauncherStatus | None, str | None]:
+    """The launcher's word, and why it cannot be read where there is one. It is no younger than its file."""
+    path = RunLayout(root).status_json
     try:
-        return load_status(RunLayout(root).status_json), None
+        status = load_status(path)
     except StatusError as error:
         return None, str(error)
+    if status is not None and status.updated > now + AHEAD:
+        with contextlib.suppress(OSError):
+            status.updated = min(path.stat().st_mtime, now)
+    return status, None
 
 
 def _current_attempt(root: Path, status: LauncherStatus | None) -> tuple[LauncherStatus | None, int | None]:

@@ -57,6 +57,8 @@ class Metrics:
     trainer_median: float | None = None
     orchestrator_median: float | None = None
     engines: dict[str, Recorded] = field(default_factory=dict)
+    newest: float | None = None
+    """The latest time that a row has, Unix seconds."""
     bytes_per_second: float | None = None
     """By which the file grows."""
     source: str = ""
@@ -81,6 +83,7 @@ def read_metrics_end(path: Path, source: str, since: float) -> Metrics:
     for row in rows:
         if row.time is None or row.time >= since:
             history.add(_without_engines(row, found))
+    found.newest = max((row.time for row in rows if row.time is not None), default=None)
     found.bytes_per_second = _growth(end, rows)
     found.trainer = _step_clock(history, TRAINER, source)
     found.orchestrator = _step_clock(history, ORCHESTRATOR, source)
