@@ -6,6 +6,7 @@ not come back (a disk that hangs) is left to its thread; neither keeps the other
 written down.
 """
 
+import dataclasses
 import logging
 import queue
 import threading
@@ -28,6 +29,8 @@ STILL_SECONDS = 120.0
 """Of one in which nothing changes and of which nothing says whether it lives."""
 LOOKED_LATELY = 20.0
 """A run counts as looked at for this long."""
+IDLE_SECONDS = 60.0
+"""Nothing is judged when nobody asked for a verdict for this long."""
 HANGS = 30.0
 """Seconds after which judging a run counts as not coming back."""
 SHARE = 0.04
@@ -55,6 +58,7 @@ class Judge:
         self._lock = threading.Condition()
         self._made: dict[str, Judgement] = {}
         self._looked: dict[str, float] = {}
+        self._asked = time.monotonic()
         self._version = 0
         self._problem: str | None = None
         self._wake = threading.Event()
@@ -69,6 +73,10 @@ class Judge:
     @property
     def version(self) -> int:
         """Changes when a verdict does, but for the passing of time."""
+        now = time.monotonic()
+        idle, self._asked = now - self._asked > IDLE_SECONDS, now
+        if idle:
+            self._wake.set()
         return self._version
 
     @property
@@ -85,7 +93,7 @@ class Judge:
         first judgement."""
         now = time.monotonic()
         before = self._looked.get(run.id, float("-inf"))
-        self._looked[run.id] = now
+        self._looked[run.id] = self._asked = now
         if self._thread is None:
             return self._judge_here(run)
         if now - before > LOOKED_LATELY or run.id not in self._made:
@@ -125,6 +133,8 @@ class Judge:
 
     def _turn(self) -> float:
         """Judge the run whose turn it is. Seconds until the next."""
+        if time.monotonic() - self._asked > IDLE_SECONDS:
+            return 30.0
         runs = self._runs()
         self._forget(runs)
         due = self._due(runs)
@@ -193,20 +203,20 @@ class Judge:
     def _judge_here(self, run: RunInfo) -> Judgement:
         made = self._made.get(run.id)
         if made is None or time.monotonic() - made.made > OPEN_SECONDS or made.run != run:
-            made = self._try(run, self.limits())
-            self._keep(run, made)
+            made = self._keep(run, self._try(run, self.limits()))
         return made
 
-    def _keep(self, run: RunInfo, judged: Judgement) -> None:
+    def _keep(self, run: RunInfo, judged: Judgement) -> Judgement:
         with self._lock:
             before = self._made.get(run.id)
-            if before is None or judged.differs(before):
-                self._version += 1
-                judged = judged.at_version(self._version)
+            if before is not None and not judged.differs(before):
+                kept = dataclasses.replace(judged, version=before.version, since=before.since)
             else:
-                judged = judged.at_version(before.version)
-            self._made[run.id] = judged
+                self._version += 1
+                kept = dataclasses.replace(judged, version=self._version, since=judged.made)
+            self._made[run.id] = kept
             self._lock.notify_all()
+            return kept
 
     def _forget(self, runs: Sequence[RunInfo]) -> None:
         """Runs that are gone, and threads that came back after all."""

@@ -53,9 +53,6 @@ class Judgement:
         """Whether it says something else than an earlier one, or the same for so long that its age should be seen."""
         return self.made - before.since > _SAME_FOR or self._said() != before._said()
 
-    def at_version(self, version: int) -> "Judgement":
-        return dataclasses.replace(self, version=version, since=self.since or self.made)
-
     def _said(self) -> tuple[Any, ...]:
         verdict = self.verdict
         timeless = [dataclasses.replace(finding, message="", evidence=[]) for finding in verdict.findings]

@@ -62,8 +62,8 @@ ROUTES = (
         "`name`, `title`, `changed`; `blocks`: `heading` (`level`), `paragraph`, `list` (`ordered`, `start`, `items`: "
         "blocks each), `code` (`language`, `text`), `table` (`align`, `head`, `rows`), `quote` (`blocks`), `rule`; "
         "their `spans` have `text`, `style` (strong, em, code, strike), `href`, `cite` (id of a citation); "
-        "`citations`: `id`, `step`, `kind`, `episode`, `quote`, `note`, `found` (null: could not be checked), `reason`, "
-        "`link`.",
+        "`citations`: `id`, `step`, `kind`, `episode`, `quote`, `note`, `found` (null: could not be checked), "
+        "`reason`, `link`.",
         version=report_version,
     ),
 )

@@ -37,7 +37,7 @@ _ROWS = _Rows()
 
 def runs(call: Call) -> dict[str, Any]:
     workspace = call.workspace
-    found, judge = workspace.runs(_MOMENT), workspace.judge
+    found, judge = workspace.runs(), workspace.judge
     shown = found.runs[:MAX_ROWS]
     judged = {run.id: made for run in shown if (made := judge.of(run.id)) is not None}
     problems = [*([judge.problem] if judge.problem else []), *found.problems]
