@@ -24,12 +24,13 @@ HEAD = """\
 A verdict is a phase, a health and findings. Every finding comes from one of the rules below. A rule is a function of
 the facts alone, so it says the same of recorded facts (`prl status --facts FILE`) as of a live run. A **critical**
 finding makes a run Down, a **warning** makes it Degraded, **info** changes nothing. A finding is an alarm or advice:
-advice on what to tune is held back while an alarm is active. A finished run is Healthy unless one of its rules has
-something to say, a failed or stopped one is Down whatever the rules say, a preempted or requeued one Degraded, a
-queued one Healthy. Where the facts do not reach, health is Unknown and the answer says what is not known. Rules are
-asked only in the phases in which what they look at is abnormal. What opened at some of the last steps closes after
-some that were quiet: that is replayed from the recorded series, never remembered. Baselines come from this attempt
-alone.
+advice on what to tune is held back while an alarm is active. A finding that explains others (a process that is held
+explains why nothing advances) is as grave as they are and told before them. A finished run is Healthy unless one of its
+rules has something to say, a failed or stopped one is Down whatever the rules say, a preempted or requeued one
+Degraded, a queued one Healthy. Where the facts do not reach, health is Unknown, unless a critical finding holds
+whichever way, and the answer says what is not known. Rules are asked only in the phases in which what they look at is
+abnormal. What opened at some of the last steps closes after some that were quiet: that is replayed from the recorded
+series, never remembered. Baselines come from this attempt alone.
 
 `make docs` writes this page from the rules. Thresholds in it are the defaults; the last section says how to set
 others.
