@@ -11,7 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from prl.dashboard.log_desk import LogDesk
 from prl.dashboard.metric_feed import MetricFeed
+from prl.dashboard.rollouts import Rollouts
+from prl.dashboard.values_maker import ValuesMaker
 from prl.rundir.run import Run
 
 if TYPE_CHECKING:
@@ -49,6 +52,9 @@ class OpenRun:
         self._metrics = MetricFeed(path, REFRESH_SECONDS)
         self._episodes_lock = threading.RLock()
         self._episodes_pace = _Paced(REFRESH_SECONDS)
+        self._values = ValuesMaker(self)
+        self.rollouts = Rollouts(self)
+        self.log_desk = LogDesk(path)
         self._rest_lock = threading.RLock()
         self._remembered_lock = threading.Lock()
         self._remembered_locks: dict[str, threading.Lock] = {}
@@ -68,11 +74,13 @@ class OpenRun:
             table = self.run.episodes
             if self._episodes_pace.due():
                 table.refresh()
+                if table.values_missing:
+                    self._values.start()
             yield table
 
     @contextmanager
     def rest(self) -> Iterator[Run]:
-        """The run for everything that is neither: single episodes, live rows, logs, configurations, reports."""
+        """The run for everything that has no lock of its own: configurations, reports and the like."""
         with self._rest_lock:
             yield self.run
 
@@ -100,3 +108,4 @@ class OpenRun:
     def close(self) -> None:
         """End what is read in the background."""
         self._metrics.close()
+        self._values.close()

@@ -3,7 +3,23 @@
 from typing import Any
 
 from prl.dashboard.openapi import document
-from prl.dashboard.routes import health, metrics, overview, pulse, reports, runs, verdict, view
+from prl.dashboard.routes import (
+    episode,
+    episodes,
+    export,
+    groups,
+    health,
+    live,
+    logs,
+    metrics,
+    overview,
+    pulse,
+    reports,
+    runs,
+    search,
+    verdict,
+    view,
+)
 from prl.dashboard.routing import Call, Route
 
 
@@ -18,6 +34,13 @@ ROUTES: tuple[Route, ...] = (
     *reports.ROUTES,
     *overview.ROUTES,
     *metrics.ROUTES,
+    *episodes.ROUTES,
+    *groups.ROUTES,
+    *search.ROUTES,
+    *export.ROUTES,
+    *episode.ROUTES,  # behind the others, as its path takes any id
+    *live.ROUTES,
+    *logs.ROUTES,
     *pulse.ROUTES,
     *view.ROUTES,
     Route("/api/v1/openapi.json", openapi, "This description of the API, in OpenAPI 3.1", version=lambda _: "1"),

@@ -146,7 +146,7 @@ class EpisodeTable:
         """
         budget = _Budget(max_bytes, progress, self._reader.stream.total_bytes() if progress else 0)
         done = self._reader.make_values(budget.read, None if rows is None else np.array(sorted(rows), np.int64))
-        self._save(budget, at_once=True)
+        self._save(budget, at_once=done)
         return done
 
     def page(

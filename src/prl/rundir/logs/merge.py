@@ -19,7 +19,7 @@ from prl.rundir.logs.clocks import ClockIndex
 from prl.rundir.logs.components import MAX_LOGS, ROUTER, LogFile, list_logs, select_logs
 from prl.rundir.logs.console import LEVELS
 from prl.rundir.logs.cursors import CursorError, LogCursor
-from prl.rundir.logs.entries import LogEntry
+from prl.rundir.logs.entries import DATE, LogEntry, split_prefix
 from prl.rundir.logs.windows import LogWindows, Scan, level_number, window_test
 from prl.rundir.search import Query
 
@@ -134,6 +134,23 @@ class RunLogs:
         index = self._indexes.setdefault(file.path, ClockIndex(file.path))
         index.update()
         return index
+
+    def spans(self, file: LogFile) -> list[tuple[float, float, int]]:
+        """How much of a file was written when: from, to (Unix seconds) and bytes of its parts. Raises OSError."""
+        index = self.index(file)
+        offsets, times = index.points()
+        if not offsets:
+            return [(index.modified, index.modified, index.size)] if index.size else []
+        last = next(LogWindows(file, self.name(file), index, Scan(MAX_BYTES)).before(index.size), None)
+        newest = max(last.last_time or last.time or 0.0, times[-1]) if last is not None else times[-1]
+        edges = zip([0, *offsets[1:]], [*offsets[1:], index.size], times, [*times[1:], newest], strict=True)
+        return [(first, second, end - start) for start, end, first, second in edges]
+
+    def moment(self, file: LogFile, offset: int, line: str) -> float | None:
+        """When a line was written that stands at ``offset`` of a file, Unix seconds. Raises OSError."""
+        entry = split_prefix(line)
+        entry.offset = offset
+        return self.index(file).date([entry])[0].time if entry.level != DATE else None
 
     def cursor_at(self, time: float, components: Sequence[str] = (), ranks: Sequence[int] = ()) -> str:
         """A cursor between what was written before a moment (Unix seconds) and what came then or later."""
