@@ -11,8 +11,9 @@ import { useNear } from "./near.js";
 import { ABOVE, BELOW, Plot } from "./plot.js";
 
 const LABEL = 16;
-const GUTTER = 104;
-const WORDS = /** @type {Record<string, string>} */ ({ nan: "NaN", inf: "Inf", "-inf": "\u2212Inf" });
+/** Pixels for the labels at the ends of lines, within the share of the chart that they may take. */
+const GUTTER = { least: 96, most: 150, share: 0.34 };
+const WORDS = /** @type {Record<string, string>} */ ({ nan: "NaN", inf: "Inf", "-inf": "\u2212Inf", dropped: "left out" });
 
 /**
  * @typedef {object} Frame  what all charts of a page share
@@ -40,17 +41,18 @@ const WORDS = /** @type {Record<string, string>} */ ({ nan: "NaN", inf: "Inf", "
  * @param {number} [properties.height]
  * @param {any} [properties.empty]  what to say without lines
  * @param {boolean} [properties.mono]  the title is a key
+ * @param {boolean} [properties.eager]  drawn when there is time, also when it is far off the screen
  */
-export function Chart({ title, to = null, unit = "", about = "", format = "number", lines, limit = null, fromZero = false, frame, height = 132, empty = "No values yet", mono = false }) {
+export function Chart({ title, to = null, unit = "", about = "", format = "number", lines, limit = null, fromZero = false, frame, height = 132, empty = "No values yet", mono = false, eager = false }) {
   const figure = useRef(/** @type {HTMLElement | null} */ (null));
-  const near = useNear(figure);
+  const near = useNear(figure, eager);
   const none = lines !== null && lines.every(({ x }) => x.length === 0);
   const labelled = (lines?.length ?? 0) > 1;
   const one = lines?.length === 1 ? lines[0] : null;
   return html`<figure class="chart ${labelled ? "labelled" : ""}" ref=${figure}>
     <header>
       <span class="t clip ${mono ? "mono" : ""}" title=${about || title}>${to ? html`<${Link} to=${to}>${title}</${Link}>` : title}</span>
-      <span class="u clip">${unit}</span>
+      <span class="u clip">${format === "seconds" && unit === "s" ? "" : unit}</span>
       ${one && !none && html`<${Value} line=${one} frame=${frame} format=${format} />`}
     </header>
     <div class="plot" style=${{ height: `${height}px` }}>
@@ -58,6 +60,11 @@ export function Chart({ title, to = null, unit = "", about = "", format = "numbe
       ${lines !== null && !none && near && html`<${Canvas} title=${title} format=${format} lines=${lines} limit=${limit} fromZero=${fromZero} frame=${frame} height=${height} />`}
     </div>
   </figure>`;
+}
+
+/** A value beside its chart's unit, which says "a second" already. @param {number | null} value @param {string} format */
+function valueText(value, format) {
+  return formatted(value, format === "rate" ? "number" : format);
 }
 
 /** The value of the only line, at the cursor or the newest. @param {{line: import("./model.js").Line, frame: Frame, format: string}} properties */
@@ -70,7 +77,7 @@ function Value({ line, frame, format }) {
     const tell = (/** @type {number | null} */ at) => {
       const said = reading(drawn, at, false);
       setWord(said.word);
-      if (text.current) text.current.textContent = said.word === null ? formatted(said.value, format) : WORDS[said.word];
+      if (text.current) text.current.textContent = said.word === null ? valueText(said.value, format) : WORDS[said.word];
     };
     tell(cursor.at);
     return cursor.listen(tell);
@@ -89,7 +96,8 @@ function Canvas({ title, format, lines, limit, fromZero, frame, height }) {
   newest.current = frame;
   const cursor = useContext(CursorContext);
   const labelled = lines.length > 1;
-  const wide = Math.max(0, width - (labelled ? GUTTER : 0));
+  const gutter = labelled ? Math.round(Math.min(GUTTER.most, Math.max(GUTTER.least, width * GUTTER.share))) : 0;
+  const wide = Math.max(0, width - gutter);
   const model = useMemo(
     () => (wide > 80 ? modelOf(lines, { ...frame, format, fromZero, limit, width: wide - 44, height: height - ABOVE - BELOW }) : null),
     [lines, frame.smoothing, frame.log, frame.axis, frame.range[0], frame.range[1], format, fromZero, limit, wide, height],
@@ -122,19 +130,19 @@ function Canvas({ title, format, lines, limit, fromZero, frame, height }) {
     return cursor.listen(point);
   }, [model, frame.marks, cursor]);
   return html`<div class="canvas" ref=${host} role="img" aria-label=${spoken(title, format, model)}></div>
-    ${labelled && model !== null && html`<${EndLabels} model=${model} plot=${plot} format=${format} height=${height} />`}`;
+    ${labelled && model !== null && html`<${EndLabels} model=${model} width=${gutter - 6} format=${format} height=${height} />`}`;
 }
 
 /** @param {string} title @param {string} format @param {import("./model.js").Model | null} model */
 function spoken(title, format, model) {
   if (model === null) return title;
-  const newest = model.lines.slice(0, 6).map((drawn) => `${model.lines.length > 1 ? `${drawn.line.label} ` : ""}${formatted(reading(drawn, null, model.log).value, format)}`);
+  const newest = model.lines.slice(0, 6).map((drawn) => `${model.lines.length > 1 ? `${drawn.line.label} ` : ""}${valueText(reading(drawn, null, model.log).value, format)}`);
   const broken = model.lines.reduce((sum, { line }) => sum + (line.nonfinite?.length ?? 0), 0);
   return `${title}: ${newest.join(", ")}${broken ? `; ${broken} not finite` : ""}`;
 }
 
-/** @param {{model: import("./model.js").Model, plot: {current: Plot | null}, format: string, height: number}} properties */
-function EndLabels({ model, plot, format, height }) {
+/** @param {{model: import("./model.js").Model, width: number, format: string, height: number}} properties */
+function EndLabels({ model, width, format, height }) {
   const cursor = useContext(CursorContext);
   const list = useRef(/** @type {HTMLUListElement | null} */ (null));
   const room = Math.floor((height - BELOW + ABOVE) / LABEL);
@@ -143,8 +151,8 @@ function EndLabels({ model, plot, format, height }) {
     const items = /** @type {HTMLElement[]} */ ([...(list.current?.children ?? [])]);
     const { min, max } = model.yScale;
     const wanted = model.lines.slice(0, shown).map((drawn) => {
-      const { place } = reading(drawn, null, model.log);
-      return plot.current?.top(Math.min(max, Math.max(min, place ?? min))) ?? 0;
+      const share = ((reading(drawn, null, model.log).place ?? min) - min) / (max - min);
+      return ABOVE + (1 - Math.min(1, Math.max(0, share))) * (height - ABOVE - BELOW);
     });
     if (items.length > shown) wanted.push(height - BELOW);
     placeLabels(wanted, LABEL, 0, height - BELOW + ABOVE).forEach((top, index) => (items[index].style.transform = `translateY(${Math.round(top - LABEL / 2)}px)`));
@@ -152,15 +160,15 @@ function EndLabels({ model, plot, format, height }) {
       model.lines.slice(0, shown).forEach((drawn, index) => {
         const { value, word } = reading(drawn, at, model.log);
         const text = /** @type {HTMLElement} */ (items[index].querySelector("b"));
-        text.textContent = word === null ? formatted(value, format) : WORDS[word];
+        text.textContent = word === null ? valueText(value, format) : WORDS[word];
         text.classList.toggle("bad", word !== null);
       });
     };
     tell(cursor.at);
     return cursor.listen(tell);
   }, [model, cursor, format, height, shown]);
-  return html`<ul class="ends" ref=${list}>
-    ${model.lines.slice(0, shown).map(({ line }) => html`<li key=${`${line.label} ${line.producer}`} class="e${line.color ?? 1}" title=${`${line.label}: ${line.producer}:${line.key}`}><span class="clip">${line.label}</span> <b class="tn"></b></li>`)}
+  return html`<ul class="ends" ref=${list} style=${{ width: `${width}px` }}>
+    ${model.lines.slice(0, shown).map(({ line }) => html`<li key=${`${line.label} ${line.producer}`} class="line-${line.color ?? 1}" title=${`${line.label}: ${line.producer}:${line.key}`}><span class="clip">${line.label}</span> <b class="tn"></b></li>`)}
     ${shown < model.lines.length && html`<li class="faint" title=${model.lines.slice(shown).map(({ line }) => line.label).join(", ")}>and ${model.lines.length - shown} more</li>`}
   </ul>`;
 }

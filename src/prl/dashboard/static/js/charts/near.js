@@ -13,18 +13,32 @@ function watching() {
   return observer;
 }
 
-/** @param {{current: Element | null}} ref */
-export function useNear(ref) {
+/** @param {{current: Element | null}} ref @param {boolean} eager from when there is time, always */
+export function useNear(ref, eager) {
   const [near, setNear] = useState(false);
+  const [had, setHad] = useState(false);
   useEffect(() => {
     const element = ref.current;
     if (!element) return undefined;
     told.set(element, setNear);
     watching().observe(element);
+    const idle = eager ? whenIdle(() => setHad(true)) : null;
     return () => {
       told.delete(element);
       watching().unobserve(element);
+      idle?.();
     };
   }, []);
-  return near;
+  return near || had;
+}
+
+/** @param {() => void} run @returns {() => void} not after all */
+function whenIdle(run) {
+  // Safari has no idle callbacks.
+  if (!window.requestIdleCallback) {
+    const timer = window.setTimeout(run, 200);
+    return () => window.clearTimeout(timer);
+  }
+  const handle = window.requestIdleCallback(run);
+  return () => window.cancelIdleCallback(handle);
 }

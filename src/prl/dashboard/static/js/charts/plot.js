@@ -7,9 +7,12 @@ import { nearest } from "./points.js";
 
 /** Pixels above and below what is plotted; the axis of x is below. */
 export const ABOVE = 8;
-export const BELOW = 22;
+export const BELOW = 24;
+/** Room for half of the last tick. */
+const RIGHT = 14;
 const FEW_POINTS = 40;
 const CROSS = 3.5;
+const TRIANGLES_APART = 9;
 
 /**
  * @typedef {object} Marks  places on the x axis
@@ -44,6 +47,8 @@ export class Plot {
     this.line = Object.assign(document.createElement("div"), { className: "cursor-line" });
     /** @type {HTMLElement[]} */
     this.dots = [];
+    /** @type {{at: number | null, readings: {x: number | null, place: number | null, color?: number}[]}} */
+    this.pointed = { at: null, readings: [] };
   }
 
   /**
@@ -76,24 +81,21 @@ export class Plot {
     this.u?.redraw(false, false);
   }
 
-  /** @param {number} value on the value axis @returns {number} pixels from the top of the host */
-  top(value) {
-    return this.u === null ? 0 : this.u.valToPos(value, "y") + ABOVE;
-  }
-
-  /** @returns {number} pixels from the left of the host to what is plotted */
-  get left() {
-    return this.u === null ? 0 : this.u.bbox.left / uPlot.pxRatio;
-  }
-
   /**
    * Put the cursor at an x, with a dot on each value.
    * @param {number | null} at
    * @param {{x: number | null, place: number | null, color?: number}[]} readings
    */
   point(at, readings) {
+    this.pointed = { at, readings };
+    this.#place();
+  }
+
+  /** The cursor follows what is drawn: places are known only then. */
+  #place() {
     const u = this.u;
-    if (u === null || this.model === null) return;
+    if (u === null || this.model === null || u.scales.x.min === undefined || u.scales.x.min === null) return;
+    const { at, readings } = this.pointed;
     const { min, max } = this.model.xScale;
     const seen = at !== null && at >= min && at <= max;
     this.line.hidden = !seen;
@@ -129,7 +131,7 @@ export class Plot {
     return {
       width,
       height,
-      padding: [ABOVE, 6, 0, 0],
+      padding: [ABOVE, RIGHT, 0, 0],
       legend: { show: false },
       cursor: {
         x: false,
@@ -140,13 +142,13 @@ export class Plot {
       },
       scales: { x: { time: false, range: () => [model().xScale.min, model().xScale.max] }, y: { range: () => [model().yScale.min, model().yScale.max] } },
       axes: [
-        { font, stroke, size: BELOW, gap: 4, grid: { show: false }, ticks: { show: false }, border: { show: true, stroke: () => this.colors["line-2"], width: 1 }, splits: () => model().xScale.ticks, values: () => model().xScale.ticks.map(model().xScale.text) },
+        { font, stroke, size: BELOW, gap: 7, grid: { show: false }, ticks: { show: false }, border: { show: true, stroke: () => this.colors["line-2"], width: 1 }, splits: () => model().xScale.ticks, values: () => model().xScale.ticks.map(model().xScale.text) },
         { font, stroke, size: left, gap: 6, grid: { stroke: () => this.colors.grid, width: 1 }, ticks: { show: false }, splits: () => model().yScale.ticks, values: () => model().yScale.ticks.map(model().yScale.text) },
       ],
       series: [{}, ...series],
       hooks: {
         drawAxes: [(u) => this.#drawBands(u)],
-        draw: [(u) => this.#drawMarks(u)],
+        draw: [(u) => this.#drawMarks(u), () => this.#place()],
         setCursor: [(u) => this.handlers.onHover((u.cursor.left ?? -1) < 0 ? null : u.posToVal(/** @type {number} */ (u.cursor.left), "x"))],
         setSelect: [(u) => this.#selected(u)],
       },
@@ -230,9 +232,11 @@ export class Plot {
     ctx.save();
     ctx.fillStyle = this.colors["fg-3"];
     const y = bbox.top + bbox.height;
+    let last = -Infinity;
     for (const x of this.marks.checkpoints) {
       const at = u.valToPos(x, "x", true);
-      if (at < bbox.left - 1 || at > bbox.left + bbox.width + 1) continue;
+      if (at < bbox.left - 1 || at > bbox.left + bbox.width + 1 || at - last < TRIANGLES_APART * ratio) continue;
+      last = at;
       ctx.beginPath();
       ctx.moveTo(at - 3 * ratio, y + 5 * ratio);
       ctx.lineTo(at + 3 * ratio, y + 5 * ratio);

@@ -1,6 +1,6 @@
 /** Ranges of axes and the values that are written beside them. Pure. */
 
-import { bytes, number } from "../lib/format.js";
+import { bytes, duration, number } from "../lib/format.js";
 
 /**
  * @typedef {object} Scale
@@ -55,7 +55,7 @@ export function valueScale(low, high, { fromZero = false, intervals = 3, format 
   if (!(low <= high)) [low, high] = [0, 1];
   if (log) return logScale(low, high, intervals, format);
   if (fromZero) [low, high] = [Math.min(0, low), Math.max(0, high)];
-  if (low === high) [low, high] = low === 0 ? [0, 1] : [low - Math.abs(low) * 0.1, high + Math.abs(high) * 0.1];
+  if (low === high) [low, high] = low === 0 ? [0, 1] : [Math.min(0, low), Math.max(0, high)];
   const unit = format === "bytes" ? 1024 ** Math.max(0, Math.floor(Math.log(Math.max(1, Math.abs(low), Math.abs(high))) / Math.log(1024))) : 1;
   const whole = (format === "count" || format === "tokens") && high - low >= 1;
   let step = roundStep((high - low) / unit / intervals, whole && unit === 1);
@@ -91,6 +91,7 @@ function logScale(low, high, intervals, format) {
 /** @param {number} value @param {string} format */
 function plain(value, format) {
   if (format === "bytes") return bytes(value);
+  if (format === "seconds") return duration(value);
   if (format === "percent") return `${short(value * 100)}%`;
   return short(value);
 }
@@ -103,13 +104,14 @@ export function short(value) {
     const scaled = size / (unit === 1e4 ? 1e3 : unit);
     if (size >= unit) return `${sign}${Number(scaled.toPrecision(4))}${name}`;
   }
-  if (size !== 0 && size < 1e-4) return sign + size.toExponential(0).replace("e-", `e${MINUS}`);
+  if (size !== 0 && size < 1e-4) return sign + size.toExponential(1).replace(".0e", "e").replace("e-", `e${MINUS}`);
   return number(Number(value.toPrecision(6))).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
 }
 
 /** How ticks that lie `step` apart are written. @param {number} step @param {string} format @returns {(tick: number) => string} */
 function tickText(step, format) {
   if (format === "bytes") return (tick) => (tick === 0 ? "0" : bytes(tick).replace(".0 ", " "));
+  if (format === "seconds") return (tick) => (tick === 0 ? "0" : duration(tick));
   const scale = format === "percent" ? 100 : 1;
   const size = step * scale;
   const digits = Math.max(0, Math.min(8, -Math.floor(Math.log10(size) + 1e-9) + (/^(25|2\.5)/.test(String(Number(size.toPrecision(3))).replace(/^0\.0*/, "")) && size < 10 ? 1 : 0)));

@@ -49,3 +49,18 @@ export function useScrollBox() {
   }, []);
   return { ref, ...box };
 }
+
+/** A value that changes at most once in `ms`; the newest in the end. @template T @param {T} value @param {number} ms @returns {T} */
+export function useThrottled(value, ms) {
+  const [shown, setShown] = useState(value);
+  const changed = useRef(0);
+  useEffect(() => {
+    if (value === shown) return undefined;
+    const timer = window.setTimeout(() => {
+      changed.current = Date.now();
+      setShown(value);
+    }, Math.max(0, changed.current + ms - Date.now()));
+    return () => window.clearTimeout(timer);
+  }, [value, shown, ms]);
+  return shown;
+}

@@ -41,7 +41,7 @@ function Health({ run, open, onToggle }) {
   const title = run === null ? "" : run.findings ? `${plural(run.findings, "finding")}${run.reason ? `: ${run.reason}` : ""}` : (run.reason ?? "No findings");
   return html`<button type="button" class="health" aria-expanded=${String(open)} aria-controls="health-details" title=${title} onClick=${onToggle}>
     ${run === null ? html`<span class="badge pill unknown"><${Waiting} width=${5} /></span>` : html`<${HealthBadge} pill health=${run.health} />`}
-    <span class="faint small">${run?.findings ? plural(run.findings, "finding") : ""}</span><${Icon} name=${open ? "up" : "down"} size=${12} />
+    ${run?.findings > 0 && html`<span class="faint small">${plural(run.findings, "finding")}</span>`}<${Icon} name=${open ? "up" : "down"} size=${12} />
   </button>`;
 }
 

@@ -1,7 +1,161 @@
-/** The overview page. */
+/** The overview: findings, the numbers that matter, where time goes, and the curated charts under one cursor. */
 
-import { html } from "../../lib/ui.js";
+import { Chart } from "../../charts/chart.js";
+import { CursorContext } from "../../charts/cursor.js";
+import { placesOf } from "../../charts/marks.js";
+import { rangeOf } from "../../charts/model.js";
+import { useChartState, useMetricsVersion, usePinnedCursor } from "../../charts/state.js";
+import { ComparedRuns, Toolbar } from "../../charts/toolbar.js";
+import { runPath } from "../../lib/api.js";
+import { useData } from "../../lib/data.js";
+import { useNavigation } from "../../lib/location.js";
+import { html, useEffect, useMemo, useRef, useState } from "../../lib/ui.js";
+import { Findings } from "../../parts/findings.js";
+import { RunHeader } from "../../parts/header.js";
+import { useRun, useVerdict } from "../../parts/run.js";
+import { Failed } from "../../parts/states.js";
+import { BottleneckBar } from "./bottleneck.js";
+import { useCompared } from "./compared.js";
+import { allLines, elapsed, merged } from "./merge.js";
+import { Tiles } from "./tiles.js";
+
+const POINTS = 200;
+const MOST_POINTS = 1000;
+/** Sections as they usually are, for the place they take while they load. */
+const USUAL = [["Train", 8], ["Eval", 4], ["Stability", 8], ["Performance", 8], ["Inference", 8]];
+/** How long what is below waits for the findings, so that they do not push it down. */
+const FINDINGS_MS = 400;
 
 export default function Page() {
-  return html`<p class="state">overview</p>`;
+  const { place } = useNavigation();
+  const run = /** @type {string} */ (place.run);
+  const verdict = useVerdict(run);
+  const state = useChartState();
+  const cursor = usePinnedCursor();
+  const version = useMetricsVersion();
+  const data = useOverview(run, state, version);
+  const settled = useSettled(verdict.data !== null || verdict.error !== null);
+  return html`<${RunHeader} />
+    ${place.get("health") ? null : html`<section class="overview-findings" aria-label="Findings"><${Findings} verdict=${verdict} /></section>`}
+    ${settled &&
+    html`<${CursorContext.Provider} value=${cursor}>
+      ${data.error && data.overview === null ? html`<${Failed} error=${data.error} what="The overview could not be read." again=${data.again} />` : html`<${Body} state=${state} data=${data} run=${run} />`}
+    </${CursorContext.Provider}>`}`;
+}
+
+/**
+ * The run's overview on the axis that is shown, with more points the closer one looks.
+ * @param {string} run @param {import("../../charts/state.js").ChartState} state @param {string | null} version
+ */
+function useOverview(run, state, version) {
+  const [whole, setWhole] = useState(/** @type {[number, number] | null} */ (null));
+  const part = state.zoom && whole ? (state.zoom[1] - state.zoom[0]) / Math.max(whole[1] - whole[0], 1e-9) : 1;
+  const points = part < 0.3 ? MOST_POINTS : part < 0.7 ? 2 * POINTS : POINTS;
+  const parameters = { axis: state.axis, points };
+  const { data, error, loading, again } = useData(runPath(run, "overview"), parameters, { version });
+  const compared = useCompared(state.compare, parameters, version);
+  // An answer for another axis would be drawn on this one.
+  const overview = useMemo(() => (data === null || data.axis !== state.axis ? null : elapsed(data)), [data, state.axis]);
+  const range = useMemo(() => (overview === null ? null : rangeOf(allLines(overview))), [overview]);
+  useEffect(() => {
+    if (range !== null) setWhole(range);
+  }, [range?.[0], range?.[1]]);
+  return { overview, range, compared, error, loading, again };
+}
+
+/** @param {{state: import("../../charts/state.js").ChartState, data: ReturnType<typeof useOverview>, run: string}} properties */
+function Body({ state, data, run }) {
+  const { overview, compared } = data;
+  const slider = useRef(/** @type {HTMLElement | null} */ (null));
+  const names = useNames(run, state.compare);
+  const others = state.compare.map((id) => ({ name: names[id] ?? id, overview: compared.overviews[id] })).filter(({ overview: one }) => one && one.axis === state.axis);
+  const sections = useMemo(
+    () => (overview === null ? null : merged([{ name: names[run], overview }, ...others.map(({ name, overview: one }) => ({ name, overview: elapsed(one) }))])),
+    [overview, ...others.flatMap(({ name, overview: one }) => [name, one]), others.length],
+  );
+  const all = sections?.flatMap(({ charts }) => charts.flatMap(({ lines }) => lines)) ?? [];
+  const range = state.zoom ?? rangeOf(all) ?? /** @type {[number, number]} */ ([0, 1]);
+  const marks = useMemo(() => placesOf(overview?.marks, state.axis, overview?.start ?? null), [overview, state.axis]);
+  const frame = useFrame(state, range, marks, slider);
+  return html`<div class=${data.loading && data.error === null ? "" : data.error ? "old" : ""}>
+    <${Tiles} tiles=${overview?.tiles ?? null} />
+    <${BottleneckBar} bottleneck=${overview?.bottleneck ?? null} waiting=${overview === null} />
+    <${Toolbar} state=${state} range=${range} marks=${overview?.marks ?? null} start=${overview?.start ?? null} slider=${slider} />
+    <${ComparedRuns} state=${state} own=${run} names=${names} failed=${compared.failed} />
+    ${sections === null ? html`<${Skeleton} />` : sections.map((section) => html`<${Section} key=${section.id} section=${section} frame=${frame} why=${overview?.missing} />`)}
+    ${overview?.partial && html`<p class="state faint">Only the newest part of a large metrics file is drawn; the rest is being read.</p>`}
+  </div>`;
+}
+
+/**
+ * What all charts share; the same object for as long as nothing of it changes.
+ * @param {import("../../charts/state.js").ChartState} state
+ * @param {[number, number]} range
+ * @param {import("../../charts/plot.js").Marks} marks
+ * @param {{current: HTMLElement | null}} slider
+ * @returns {import("../../charts/chart.js").Frame}
+ */
+function useFrame(state, range, marks, slider) {
+  const newest = useRef(state);
+  newest.current = state;
+  return useMemo(
+    () => ({
+      axis: state.axis,
+      smoothing: state.smoothing,
+      log: state.log,
+      range,
+      marks,
+      onZoom: (from, to) => newest.current.setZoom([from, to]),
+      onReset: () => newest.current.setZoom(null),
+      onPick: () => slider.current?.focus({ preventScroll: true }),
+    }),
+    [state.axis, state.smoothing, state.log, range[0], range[1], marks],
+  );
+}
+
+/** The names of the compared runs, as soon as the list of runs is there. @param {string} own @param {readonly string[]} others @returns {Record<string, string>} */
+function useNames(own, others) {
+  const name = useRun(own).data?.run.name ?? own.replace(/~[0-9a-f]{8}$/, "");
+  const { data } = useData(others.length ? "runs" : null);
+  return useMemo(
+    () => ({ ...Object.fromEntries(others.map((id) => [id, (data?.rows ?? []).find((/** @type {any} */ row) => row.id === id)?.name ?? id.replace(/~[0-9a-f]{8}$/, "")])), [own]: name }),
+    [data, name, others.join(" ")],
+  );
+}
+
+/** @param {{section: import("./merge.js").Section, frame: import("../../charts/chart.js").Frame, why?: {section: string, why: string}[]}} properties */
+function Section({ section, frame, why = [] }) {
+  const { place } = useNavigation();
+  const missing = why.find((one) => one.section === section.id)?.why;
+  return html`<section aria-label=${section.title}>
+    <div class="sec"><h2>${section.title}</h2><span class="faint">${section.note}</span></div>
+    ${section.charts.length === 0 && html`<p class="nothing dim">${missing ?? "Nothing is recorded yet."}</p>`}
+    <div class="charts">
+      ${section.charts.map((chart) => {
+        const keys = [...new Set(chart.lines.map(({ producer, key }) => `${producer}:${key}`))].slice(0, 6);
+        return html`<${Chart} key=${chart.id} title=${chart.title} to=${keys.length ? place.to("metrics", { key: keys }) : null} unit=${chart.unit} about=${chart.about} format=${chart.format}
+          lines=${chart.lines} limit=${chart.limit} fromZero=${chart.from_zero} frame=${frame} eager />`;
+      })}
+    </div>
+  </section>`;
+}
+
+/** The page's own form, while it loads. */
+function Skeleton() {
+  return USUAL.map(
+    ([title, count]) => html`<section key=${title} aria-busy="true">
+      <div class="sec"><h2>${title}</h2></div>
+      <div class="charts">${Array.from({ length: Number(count) }, (_, index) => html`<figure class="chart" key=${index}><header></header><div class="plot skeleton"></div></figure>`)}</div>
+    </section>`,
+  );
+}
+
+/** True once `ready` is, or after a while. @param {boolean} ready */
+function useSettled(ready) {
+  const [late, setLate] = useState(false);
+  useEffect(() => {
+    const timer = window.setTimeout(() => setLate(true), FINDINGS_MS);
+    return () => window.clearTimeout(timer);
+  }, []);
+  return ready || late;
 }
