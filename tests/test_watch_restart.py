@@ -10,7 +10,7 @@ from made_up_facts import NOW, facts, incident, pipeline, process, steps
 from prl.synth import RunShape, write_run
 from prl.watch.assess import assess
 from prl.watch.conditions import FAILS, HOLDS, UNKNOWN
-from prl.watch.facts import EXITED, GONE, Clock, Disk, Facts, Launcher, NonFinite, Process, Progress
+from prl.watch.facts import EXITED, GONE, Checkpoints, Clock, Disk, Facts, Launcher, NonFinite, Process, Progress
 from prl.watch.gather import gather
 from prl.watch.launch_command import parse_command
 from prl.watch.launch_site import NOT_LOOKED, LaunchSite, look
@@ -266,6 +266,15 @@ def test_known_failure_tells_what_helps() -> None:
     assert "use a smaller micro batch" in text(planned(known), "cause removed")
 
 
+def test_checkpoints_that_cannot_be_read_are_not_cleaned_away() -> None:
+    """Nobody sees them from here, which does not mean that there are none: no command that removes them is handed out."""
+    unseen = failed(checkpoints=Checkpoints(problem="checkpoints: Permission denied"), checkpoint_states=[])
+    made = planned(unseen)
+    assert (made.command, state(made, "checkpoint complete")) == (None, UNKNOWN)
+    assert "Permission denied" in (made.refused or "")
+    assert "--clean" not in render_plan(made)
+
+
 def test_cure_is_of_the_failure_that_ended_the_run() -> None:
     """A worker of an environment that was replaced an hour ago has nothing to do with an engine that was killed."""
     worker = incident("env.worker_exit", "envs/train/x", age=3600.0, severity="error", fix="fewer workers")
@@ -316,6 +325,39 @@ def test_job_that_ended_took_its_processes_with_it() -> None:
 )
 def test_whether_the_job_has_ended(one: SlurmJob, expected: str) -> None:
     assert state(planned(failed(jobs=[one]), NOT_LOOKED), "job ended") == expected
+
+
+@pytest.mark.parametrize(
+    ("place", "script", "words"),
+    [
+        ("/home/ada", "/home/ada/run.sbatch", "submit that: `cd /home/ada && sbatch /home/ada/run.sbatch`,"),
+        ("/home/ada", "/home/ada/run.sbatch a=1 b", "`cd /home/ada && sbatch /home/ada/run.sbatch a=1 b`"),
+        # What whoever submitted it chose to call it is no part of a line to type.
+        ("/home/ada", "/home/ada/x;reboot.sbatch", "submit that with sbatch,"),
+        ("/home/a b", "/home/ada/run.sbatch", "submit that with sbatch,"),
+        # `sbatch --wrap` has no script, and a queue that forgot the job tells none.
+        ("/home/ada", None, "submit that with sbatch,"),
+    ],
+)
+def test_script_to_submit(place: str, script: str | None, words: str) -> None:
+    made = planned(failed(jobs=[job("FAILED", ended=NOW - 60, work_dir=place, script=script)]), NOT_LOOKED)
+    assert words in (made.submission or "")
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("job requeued in held state", "`scontrol release 4711` lets it start"),
+        ("JobHeldUser", "`scontrol release 4711` lets it start"),
+        ("DependencyNeverSatisfied", "never starts"),
+    ],
+)
+def test_job_that_waits_for_ever_is_not_waited_for(reason: str, words: str) -> None:
+    waits = job("PENDING", flags=["REQUEUED"], reason=reason)
+    made = planned(failed(launcher=None, processes=[], jobs=[waits]), NOT_LOOKED)
+    assert (made.warranted, made.exit_code) == ("no", 2)
+    assert words in made.why
+    assert "by itself" not in made.why
 
 
 def test_requeued_job_starts_the_run_by_itself() -> None:

@@ -19,7 +19,7 @@ from made_up_facts import (
     said,
     stands_since,
 )
-from prl.watch.facts import Checkpoints, Facts
+from prl.watch.facts import Checkpoints, Facts, Launcher
 from prl.watch.surroundings import RECORDED, JobNode, SlurmJob
 from prl.watch.verdict import DEGRADED, DOWN, HEALTHY, INFO, UNKNOWN
 
@@ -181,6 +181,18 @@ def test_success_without_a_finish_line_is_suspicious() -> None:
     verdict = judged(over("COMPLETED"))
     assert (verdict.health, verdict.findings[0].rule) == (DOWN, "slurm.ended")
     assert "never wrote its finish line" in verdict.findings[0].message
+
+
+def test_failed_run_whose_script_goes_on_still_holds_its_node() -> None:
+    launcher = Launcher("node-0", 99, "failed", "gone", NOW - 2000, NOW - 900, ended=NOW - 900, exit_code=1)
+    known = dataclasses.replace(running(), launcher=launcher, processes=[])
+    finding = said(known, "slurm.finished-holding")
+    assert finding is not None
+    assert finding.message.startswith("The run ended 15m 0s ago and job 4711 still holds")
+    assert "scancel 4711" in (finding.action or "")
+    # Started after that: it is the next attempt's, which has not recorded anything yet.
+    again = dataclasses.replace(known, jobs=[job(started=NOW - 600)])
+    assert said(again, "slurm.finished-holding") is None
 
 
 def test_requeued_and_held_waits_for_somebody() -> None:

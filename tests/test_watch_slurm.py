@@ -4,21 +4,30 @@ The run is a stand-in that writes a run directory from inside the job (``job_sta
 so that all there is to know comes from its files and from SLURM. One is a real run.
 """
 
+import json
 import os
+import re
+import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from conftest import require_tool
 from mini_slurm import DEADLINE, PROGRAMS, MiniSlurm, mini_slurm
+from prl.cli.restart_plan import restart_plan
 from prl.trainer.tiny import make_tiny_model
 from prl.watch import Verdict, assess, gather
+from prl.watch.conditions import FAILS, HOLDS
 from prl.watch.facts import Facts
 from prl.watch.verdict import DEGRADED, DOWN, FAILED, FINISHED, HEALTHY, QUEUED, REQUEUED, RUNNING, STOPPED
 from real_run import configuration, wait_for
 from sample_runs import NAME, SampleRun
+from test_cli_status import call
 from test_watch_live import alarms
 
 STAND_IN = Path(__file__).parent / "job_stand_in.py"
@@ -169,6 +178,71 @@ def test_a_real_run_in_a_job(job_run: JobRun, tmp_path: Path) -> None:
     assert (verdict.health, alarms(verdict)) == (DOWN, [])
     # The launcher's own word, or SLURM's where it was killed before it could write one.
     assert "SIGTERM" in (verdict.reason or "") or f"job {job_id} was cancelled" in (verdict.reason or "")
+
+
+@pytest.mark.faults
+def test_restart_as_its_plan_says(job_run: JobRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trainer is killed, the job holds its node; what the plan prints is typed, nothing else; the run goes on."""
+    model = make_tiny_model(tmp_path / "tiny", hidden_size=32, num_layers=1)
+    config = configuration(
+        tmp_path, model, max_steps=10_000, output_dir=str(job_run.output_dir), run={"name": NAME}, ckpt={"interval": 2}
+    )
+    command = f"{sys.executable} -m prl.cli.rl @ {config}"
+    script = tmp_path / "my-run.sbatch"
+    script.write_text(f"#!/bin/bash\n#SBATCH --output=rl_%j.out\n{command}\nsleep 600\n")
+    job_id = job_run.cluster.ask("sbatch", "--parsable", "-N1", str(script))
+    job_run.until(RUNNING, lambda facts, verdict: moves(facts, verdict) and facts.checkpoints.complete)
+
+    def planned() -> dict[str, Any]:
+        monkeypatch.setenv("PRL_STATE_DIR", str(tmp_path / f"state-{time.monotonic_ns()}"))
+        plan: dict[str, Any] = json.loads(CliRunner().invoke(restart_plan, [str(job_run.root), "--json"]).output)
+        return plan
+
+    def held(plan: dict[str, Any], name: str) -> Any:
+        return next(one for one in plan["rows"] if one["name"] == name)
+
+    assert planned()["warranted"] == "no"  # it does its work
+    facts, _ = job_run.look()
+    trainer = next(process for process in facts.processes if process.name == "trainer")
+    os.kill(trainer.pid, signal.SIGKILL)
+    verdict = job_run.until(
+        FAILED, lambda facts, verdict: facts.launcher is not None and facts.launcher.phase == FAILED
+    )
+    assert "trainer" in (verdict.reason or "")
+
+    # The script sleeps on: the plan says which job to end first, and that alone.
+    plan = planned()
+    assert (plan["warranted"], held(plan, "job ended")["state"]) == ("yes", FAILS)
+    (cancel,) = re.findall(r"`(scancel [^`]*)`", plan["submission"])
+    assert cancel == f"scancel {job_id}"
+    assert held(plan, "job ended")["action"].endswith(cancel)
+    job_run.cluster.ask(*cancel.split())
+    wait_for(lambda: held(planned(), "job ended")["state"] == HOLDS, "the job to have ended", DEADLINE)
+
+    plan = planned()
+    assert [one["name"] for one in plan["rows"] if one["state"] == FAILS] == []
+    step = plan["resume_step"]
+    assert plan["command"]["line"].endswith(f"--resume.step {step}")
+    assert "scancel" not in plan["submission"]
+    (submit,) = re.findall(r"`(cd [^`]*)`", plan["submission"])
+    assert submit == f"cd {job_run.cluster.work} && sbatch {script}"
+    script.write_text(script.read_text().replace(command, plan["command"]["line"]))
+    job_run.cluster.ask("bash", "-c", submit)
+
+    def resumed() -> Any:
+        monkeypatch.setenv("PRL_STATE_DIR", str(tmp_path / f"state-{time.monotonic_ns()}"))
+        code, result = call(str(job_run.root), "--since-restart", "--json")
+        answer = json.loads(result.stdout)
+        seen.append((code, answer["result"], answer["attempt"]))
+        return answer if code == 0 and answer["step"] is not None and answer["step"] > step else None
+
+    seen: list[Any] = []
+    answer = wait_for(resumed, "the run to go on", DEADLINE + 60)
+    assert (answer["attempt"], answer["resume_step"], answer["result"]) == (2, step, "resumed"), seen
+    facts, verdict = job_run.look()
+    # The job of the new attempt, and nothing any more of the one that was cancelled.
+    assert [(job.state, job.id != job_id) for job in facts.jobs] == [("RUNNING", True)]
+    assert verdict.phase == RUNNING
 
 
 def test_finished_and_holds_its_node(job_run: JobRun) -> None:

@@ -203,6 +203,7 @@ def _fact(job_id: str, standing: Standing, now: float) -> SlurmJob:
         signal=exit_code.signal or None if exit_code is not None else None,
         step_failure=past.step_failure if past is not None else None,
         work_dir=said.work_dir,
+        script=said.command,
         nodes=[JobNode(name, "UNKNOWN") for name in said.nodes[:MAX_NODES]],
         batch_host=said.batch_host,
         problem=_problem(standing, trouble),

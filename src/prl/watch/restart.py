@@ -7,6 +7,7 @@ without a name begins another run without a word.
 """
 
 import dataclasses
+import re
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
@@ -50,6 +51,8 @@ YES = "yes"
 NO = "no"
 NOT_KNOWN = "unknown"
 
+_BARE = re.compile(r"/[\w@%+=:,./ -]*")
+"""A path, perhaps with arguments, that a shell takes as it stands."""
 _GOES_ON_BY_ITSELF = ("disk.full", "process.stopped")
 """Findings whose action lets a run that lives go on, with nothing lost."""
 _KEPT = {
@@ -229,6 +232,9 @@ def _launch(facts: Facts, chosen: CheckpointFact | None) -> tuple[LaunchCommand 
         command = parse_command(launch.command)
     except CommandError as error:
         return None, f"what {launch.command_source or 'command.txt'} holds is no launch of a run: {error}"
+    if chosen is None and facts.checkpoints.problem is not None:
+        # To begin anew would remove a checkpoint that nobody here can see.
+        return None, f"its checkpoints cannot be read: {facts.checkpoints.problem}"
     if chosen is not None and run.max_steps is not None and chosen.step >= run.max_steps:
         return None, (
             f"the newest complete checkpoint is of step {chosen.step} and max_steps is {run.max_steps}: nothing is "
@@ -301,9 +307,17 @@ def _submission(facts: Facts) -> str | None:
         named = f"{job.id} ({job.name})" if job.name else job.id
         return (
             f"{cancel}The run was launched inside job {named}: put the command in place of the one in its batch script "
-            "and submit that with sbatch, rather than typing it on a login node."
+            f"and submit that{_submitting(job)}, rather than typing it on a login node."
         )
     return None
+
+
+def _submitting(job: SlurmJob) -> str:
+    """How the script is submitted where it was; where its words are not known, or need quotes, only with what."""
+    place, script = job.work_dir or "", job.script or ""
+    if not _BARE.fullmatch(script) or not _BARE.fullmatch(place) or " " in place:
+        return " with sbatch"
+    return f": `cd {place} && sbatch {script}`"
 
 
 # ---- what it costs, and how to see that it worked

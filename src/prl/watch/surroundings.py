@@ -57,6 +57,8 @@ class SlurmJob:
     step_failure: str | None = None
     """How a step of it failed, which the job's own state need not show."""
     work_dir: str | None = None
+    script: str | None = None
+    """The batch script that was submitted, with its arguments as SLURM prints them, unquoted."""
     log: str | None = None
     """The job's log, relative to the run directory where it lies in it."""
     nodes: list[JobNode] = field(default_factory=list)

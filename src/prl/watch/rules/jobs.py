@@ -221,28 +221,40 @@ def grace(view: View) -> Finding | None:
 
 
 def finished_holding(view: View) -> Finding | None:
-    """The run has finished and its job still holds nodes.
+    """The run has ended and its job still holds nodes.
 
-    Needs: the job as SLURM has it, and the finish lines.
-    Speaks: when the job runs {jobs.holding:.0f} s after the last finish line, with the command that ends it.
-    Silent: before that: the servers end after the workers.
+    Needs: the job as SLURM has it, and the finish lines, or the end that the launcher recorded.
+    Speaks: when the job runs {jobs.holding:.0f} s after that, with the command that ends it.
+    Silent: before that: the servers end after the workers; in the time that a job log gives others to finish writing;
+    and when the job runs on after a requeue.
     """
-    job = view.job
-    if job is None or job.state not in HOLDING:
+    job, last = view.job, _last_word(view)
+    if job is None or job.state not in HOLDING or last is None or last.time is None:
         return None
-    marks = [view.facts.mark(f"{worker}_done", worker) for worker in view.workers]
-    done = max((mark for mark in marks if mark is not None), key=lambda mark: mark.time or 0.0, default=None)
-    if done is None or done.time is None or view.facts.as_of - done.time <= view.limits.jobs.holding:
+    if view.facts.as_of - last.time <= view.limits.jobs.holding or (job.started or 0.0) > last.time:
         return None
+    how = "finished" if view.phase == FINISHED else "ended"
     return Finding(
         rule="slurm.finished-holding",
         severity=WARNING,
-        message=f"The run finished {format_duration(view.facts.as_of - done.time)} ago and job {job.id} still holds "
+        message=f"The run {how} {format_duration(view.facts.as_of - last.time)} ago and job {job.id} still holds "
         f"{_nodes(job)}",
-        evidence=[Evidence(done.file, done.text, offset=done.offset, time=done.time), _evidence(job, job.state)],
-        cause="a server was not told to end, or does not heed it",
-        action=f"When the result is safe, give the nodes back: scancel {job.id}",
+        evidence=[last, _evidence(job, job.state)],
+        cause="a server was not told to end, or does not heed it, or the job's script goes on after the run",
+        action=f"When what it wrote is safe, give the nodes back: scancel {job.id}",
     )
+
+
+def _last_word(view: View) -> Evidence | None:
+    """The last sign that the run has ended: a worker's finish line, or else the launcher's record."""
+    launcher = view.facts.launcher
+    if view.phase != FINISHED:
+        if launcher is None or launcher.ended is None:
+            return None
+        return Evidence(launcher.source, f"launcher: {launcher.phase}", time=launcher.ended)
+    marks = [view.facts.mark(f"{worker}_done", worker) for worker in view.workers]
+    done = max((mark for mark in marks if mark is not None), key=lambda mark: mark.time or 0.0, default=None)
+    return Evidence(done.file, done.text, offset=done.offset, time=done.time) if done is not None else None
 
 
 def silent(view: View) -> Finding | None:
@@ -360,7 +372,7 @@ RULES = (
     Rule("slurm.preempted", preempted, (PREEMPTED,)),
     Rule("slurm.requeued", requeued, (REQUEUED,)),
     Rule("slurm.pending", pending, (QUEUED,)),
-    Rule("slurm.finished-holding", finished_holding, (FINISHED,)),
+    Rule("slurm.finished-holding", finished_holding, (FINISHED, FAILED, STOPPED)),
     Rule("slurm.time-limit", time_limit, LIVE),
     Rule("slurm.silent", silent, (QUEUED, REQUEUED, *LIVE, FAILING, PHASE_UNKNOWN)),
 )
