@@ -66,6 +66,21 @@ def test_a_second_try_at_a_complete_checkpoint_does_not_spoil_it(tmp_path: Path)
     assert [(one.step, one.state) for one in states] == [(10, "complete")]
 
 
+def test_checkpoints_that_may_be_there_are_told(tmp_path: Path) -> None:
+    """A place that a configuration names and this host does not have, and one that leads out of the run."""
+    run = SampleRun(tmp_path)
+    told = {"trainer": {"ckpt": {"output_dir": str(tmp_path / "not-mounted")}}}
+    short, _ = disk.checkpoint_facts(run.root, read_checkpoints(run.root, told, T0))
+    assert short.problem == f"{tmp_path}/not-mounted: not there, or not on this host"
+    (tmp_path / "not-mounted").mkdir()
+    short, _ = disk.checkpoint_facts(run.root, read_checkpoints(run.root, told, T0))
+    assert short.problem is None
+    (tmp_path / "elsewhere").mkdir()
+    run.layout.checkpoints.symlink_to(tmp_path / "elsewhere")
+    short, _ = disk.checkpoint_facts(run.root, read_checkpoints(run.root, {"trainer": {}}, T0))
+    assert "leaves the run directory" in (short.problem or "")
+
+
 def test_checkpoints_in_short(tmp_path: Path) -> None:
     run = SampleRun(tmp_path)
     checkpoint(run, 10)

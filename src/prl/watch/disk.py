@@ -52,9 +52,17 @@ def checkpoint_facts(root: Path, found: Found) -> tuple[Checkpoints, list[Checkp
         unfinished=sorted(state.path.name for state in open_ones if state.path.suffix == ".tmp"),
         changed=max((state.changed for state in open_ones), default=None),
         source=_name(root, directory),
+        problem=_unread(root, found),
     )
     told = [state for state in current if state.state == COMPLETE or state.step not in complete]
     return short, [_fact(root, state) for state in told[-_MAX_STATES:]]
+
+
+def _unread(root: Path, found: Found) -> str | None:
+    """Why there may be more checkpoints: what is there cannot be read, or a directory beside the run is not there."""
+    away = (place for place in found.roots if place != root / "checkpoints" and not place.parent.exists())
+    told = [*found.trouble, *(f"{place.parent}: not there, or not on this host" for place in away)]
+    return told[0] if told else None
 
 
 def checkpoint_clock(root: Path, found: Found) -> Clock:

@@ -306,6 +306,8 @@ class Checkpoints:
     changed: float | None = None
     """When an unfinished one was last written to."""
     source: str = "checkpoints"
+    problem: str | None = None
+    """Why there may be others than those that were found: a directory that cannot be read."""
 
 
 @dataclass(frozen=True)

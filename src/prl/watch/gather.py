@@ -115,6 +115,7 @@ def _gather(run_dir: Path, now: float | None, *, ask_engines: bool, ask_slurm: b
         memory=_memory(people),
         incidents=lines.incidents,
         unknown=[
+            *checkpoints.trouble,
             *_unknown(files, people, lines, broken),
             *unread_documents(files, configs),
             *metrics.unknown,

@@ -103,6 +103,9 @@ def checkpoint_complete(
         text = f"the newest complete one is of step {chosen.step}{size}{sound}{left_out}"
         return Condition(name, HOLDS, text, [_checkpoint_evidence(chosen)])
     evidence = [_checkpoint_evidence(one) for one in others]
+    if facts.checkpoints.problem is not None:
+        text = f"whether there is a complete one is not known: {facts.checkpoints.problem}{sound}{left_out}"
+        return Condition(name, UNKNOWN, text, evidence, "look where it can be read, as whoever may read it")
     return Condition(
         name,
         FAILS,

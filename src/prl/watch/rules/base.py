@@ -58,7 +58,13 @@ def document(rule: Rule, limits: Thresholds = DEFAULT) -> Documentation:
 def restart(view: View) -> str:
     """How a run is started again. What to type, and what must hold before, is the plan's to say."""
     complete = view.facts.checkpoints.complete
-    where = f"its newest complete checkpoint is step {complete[-1]}" if complete else "it has no complete checkpoint"
+    where = (
+        f"its newest complete checkpoint is step {complete[-1]}"
+        if complete
+        else "it has no complete checkpoint"
+        if view.facts.checkpoints.problem is None
+        else "its checkpoints cannot be read"
+    )
     plan = shlex.join(["prl", "restart-plan", view.facts.run.dir])
     return f"A run is restarted as a whole, when its cause is removed: `{plan}` says what to type ({where})."
 
