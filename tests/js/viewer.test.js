@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { cuts, Heights, pieceOfToken, piecesBetween } from "../../src/prl/dashboard/static/js/pages/viewer/chunks.js";
+import { besideToken, cuts, Heights, pieceOfToken, piecesBetween, tokenAt } from "../../src/prl/dashboard/static/js/pages/viewer/chunks.js";
+import { blocks } from "../../src/prl/dashboard/static/js/pages/viewer/blocks.js";
 import { drawing, extent, secondsOf, ticks } from "../../src/prl/dashboard/static/js/pages/viewer/lanes.js";
 import { nextMarked } from "../../src/prl/dashboard/static/js/pages/viewer/marked.js";
 import { boundsOf, classOf, heightOf, legendOf, OVERLAYS, overlayOf, short, shownOverlay, valueText } from "../../src/prl/dashboard/static/js/pages/viewer/overlays.js";
@@ -125,7 +126,7 @@ test("pieces are cut where lines end, and the same ones wherever one looks from"
 });
 
 test("the pieces on the screen, by heights that were measured and guessed", () => {
-  const pieces = [50, 100, 25].map((about, index) => ({ key: String(index), message: index, first: index * 10, last: index * 10 + 10, head: true, tail: true, about }));
+  const pieces = [50, 100, 25].map((about, index) => ({ key: String(index), message: index, first: index * 10, last: index * 10 + 10, from: index * 10, to: index * 10 + 10, head: true, tail: true, about }));
   const heights = new Heights();
   assert.equal(heights.measure("1", 200), true);
   assert.equal(heights.measure("1", 200.2), false);
@@ -136,7 +137,11 @@ test("the pieces on the screen, by heights that were measured and guessed", () =
   assert.deepEqual(piecesBetween(tops, 900, 1000), [2, 3]);
   assert.deepEqual(piecesBetween(new Heights().tops([]), 0, 10), [0, 0]);
   assert.equal(pieceOfToken(pieces, 15), 1);
-  assert.equal(pieceOfToken(pieces, 99), -1);
+  assert.equal(pieceOfToken(pieces, 99), 2);
+  assert.equal(pieceOfToken([], 0), -1);
+  assert.deepEqual([0, 150, 275].map((height) => tokenAt(pieces, tops, height)), [0, 15, 30]);
+  const gap = [{ ...pieces[0] }, { ...pieces[1], first: 0, last: 0 }, { ...pieces[2] }];
+  assert.deepEqual([besideToken(gap, 9, 1), besideToken(gap, 20, -1), besideToken(gap, 29, 1), besideToken(gap, 0, -1), besideToken(gap, 4, 1)], [20, 9, null, null, 5]);
 });
 
 test("marked tokens are walked in a circle", () => {
@@ -152,18 +157,20 @@ const node = (index, role, parts, more = {}) => ({ index, parent: index - 1, rol
 test("a result stands under its call, and in a branch tokens have their place", () => {
   const nodes = [
     node(0, "user", [{ type: "text", text: "go" }]),
-    node(1, "assistant", [{ type: "tool_call", name: "python", arguments: "{}", id: "c1" }], { tokens: 700 }),
-    node(2, "tool", [{ type: "text", text: "42" }], { tool_call_id: "c1" }),
+    node(1, "assistant", [{ type: "tool_call", name: "python", text: "{}", id: "c1" }], { tokens: 700 }),
+    node(2, "tool", [{ type: "text", text: "42" }], { tool_call_id: "c1", answers: 1 }),
     node(3, "tool", [{ type: "text", text: "lost" }], { tool_call_id: "other" }),
     node(4, "assistant", [{ type: "text", text: "done" }]),
   ];
   const branch = { index: 0, nodes: [0, 1, 2, 3, 4], tokens: 740 };
   const messages = messagesOf(nodes, branch, "sampled");
   assert.deepEqual(messages.map(({ node: { index }, first, asTokens }) => [index, first, asTokens]), [[0, 0, false], [1, 10, true], [3, 720, false], [4, 730, true]]);
-  assert.equal(messages[1].results.get("c1")?.index, 2);
+  assert.equal(messages[1].results.get("c1")?.[0].index, 2);
   assert.equal(messageOfNode(messages, 2), 1);
   assert.equal(messagesOf(nodes, branch, "all").length, 5);
   assert.ok(messagesOf(nodes, null, "all").every(({ asTokens }) => !asTokens));
+  const derived = messagesOf(nodes, { ...branch, nodes: null, leaf: 4 }, "sampled");
+  assert.deepEqual(derived.map(({ node: { index } }) => index), [0, 1, 3, 4]);
   const pieces = piecesOf(messages, () => false, 800);
   assert.deepEqual(pieces.filter(({ message }) => message === 1).map(({ first, last, head, tail }) => [first, last, head, tail]), [[10, 266, true, false], [266, 522, false, false], [522, 710, false, true]]);
   assert.equal(prettyArguments('{"a":1}'), '{\n  "a": 1\n}');
@@ -185,4 +192,13 @@ test("lanes of time on one axis", () => {
   assert.equal(drawing([], [], 500), null);
   assert.deepEqual(ticks(200, 900), [0, 30, 60, 90, 120, 150, 180]);
   assert.equal(secondsOf(lanes, ["model"]), 17);
+});
+
+test("a long text in blocks loses nothing", () => {
+  const text = `${"a".repeat(50)}\n${"b".repeat(200)}\ud83d\ude00${"c".repeat(60)}`;
+  const cut = blocks(text, 100);
+  assert.ok(cut.length > 2 && cut.every((block) => block.length <= 100));
+  assert.equal(cut.join("").replaceAll("\n", ""), text.replaceAll("\n", ""));
+  assert.ok(cut.every((block) => !/[\ud800-\udbff]$/.test(block)));
+  assert.deepEqual(blocks(""), []);
 });

@@ -33,22 +33,26 @@ import { Icon } from "./icons.js";
  * @param {number} properties.active
  * @param {(index: number) => void} properties.onActive
  * @param {(row: R, index: number) => void} [properties.onOpen]
+ * @param {(row: R, index: number) => void} [properties.onPick]  a click; where absent, a click opens
+ * @param {any} [properties.lead]  a tbody above the rows, which is always drawn
+ * @param {number} [properties.leadHeight]  its height, pixels
  * @param {(first: number, last: number) => void} [properties.onNeed]
  * @param {(row: R) => string} [properties.rowClass]
  * @param {any} [properties.empty] in place of rows
  * @param {string} [properties.class]
  */
-export function Table({ label, columns, rows, id, height = 28, sort, descending, onSort, active, onActive, onOpen, onNeed, rowClass, empty, class: name = "" }) {
+export function Table({ label, columns, rows, id, height = 28, sort, descending, onSort, active, onActive, onOpen, onPick, onNeed, rowClass, empty, lead, leadHeight = 0, class: name = "" }) {
   const { ref, height: view, top } = useScrollBox();
-  const { first, last, before, after } = visibleRows(rows.length, height, top, view || 600);
+  const { first, last, before, after } = visibleRows(rows.length, height, Math.max(0, top - leadHeight), view || 600);
   const [focused, setFocused] = useState(false);
   useEffect(() => onNeed?.(first, last), [first, last, rows]);
   useEffect(() => {
     const box = /** @type {HTMLElement | null} */ (ref.current);
     if (!box || !focused || active < 0) return;
     const head = box.querySelector("thead")?.clientHeight ?? 0;
-    if (active * height < box.scrollTop) box.scrollTop = active * height;
-    else if ((active + 1) * height + head > box.scrollTop + box.clientHeight) box.scrollTop = (active + 1) * height + head - box.clientHeight;
+    const at = leadHeight + active * height;
+    if (at < box.scrollTop) box.scrollTop = at;
+    else if (at + height + head > box.scrollTop + box.clientHeight) box.scrollTop = at + height + head - box.clientHeight;
     box.querySelector(`tr[data-index="${active}"]`)?.scrollIntoView({ block: "nearest" });
     /** @type {HTMLElement | null} */ (box.querySelector(`tr[data-index="${active}"]`))?.focus({ preventScroll: true });
   }, [active, focused]);
@@ -68,13 +72,14 @@ export function Table({ label, columns, rows, id, height = 28, sort, descending,
   return html`<div class="table-box ${name}" ref=${ref} tabindex="-1">
     <table class="table ${height > 30 ? "two" : ""}" aria-label=${label} aria-rowcount=${rows.length}>
       <thead><tr>${columns.map((column) => html`<${Header} key=${column.id} column=${column} sort=${sort} descending=${descending} onSort=${onSort} />`)}</tr></thead>
+      ${lead}
       <tbody onKeyDown=${key} onFocusIn=${() => setFocused(true)} onFocusOut=${() => setFocused(false)}>
         ${before > 0 && html`<tr key="before" class="gap" aria-hidden="true"><td colspan=${columns.length} style=${{ height: `${before}px` }}></td></tr>`}
         ${shown.map((row, offset) => {
           const index = first + offset;
           if (row === null) return html`<tr key=${`hole ${index}`} class="hole"><td colspan=${columns.length}><span class="waiting"></span></td></tr>`;
           return html`<tr key=${id(row)} data-index=${index} aria-rowindex=${index + 1} tabindex=${index === stop ? 0 : -1} class=${rowClass?.(row) ?? ""}
-            onClick=${(/** @type {MouseEvent} */ event) => rowClick(event, () => (onActive(index), onOpen?.(row, index)))}>
+            onClick=${(/** @type {MouseEvent} */ event) => rowClick(event, () => (onActive(index), (onPick ?? onOpen)?.(row, index)))}>
             ${columns.map((column) => html`<td key=${column.id} class="${column.number ? "num" : ""} ${column.class ?? ""}">${column.cell(row, index)}</td>`)}
           </tr>`;
         })}

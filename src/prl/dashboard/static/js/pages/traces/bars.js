@@ -5,6 +5,7 @@ export const PARTS = Object.freeze(/** @type {const} */ ([
   ["boot", "f4"],
   ["setup", "f5"],
   ["agent", "f1"],
+  ["finalize", "f3"],
   ["scoring", "f2"],
 ]));
 

@@ -4,7 +4,7 @@
  * @typedef {object} Filter
  * @property {string} name  the parameter, of the address and of the server alike
  * @property {string} label
- * @property {"many" | "range" | "time" | "flag" | "text"} kind
+ * @property {"many" | "range" | "time" | "flag"} kind
  * @property {string} [facet]  of the server's facets, where values are chosen from those that occur
  */
 
@@ -24,7 +24,6 @@ export const FILTERS = Object.freeze([
   { name: "until", label: "Until", kind: "time" },
   { name: "truncated", label: "Truncated", kind: "flag" },
   { name: "effective", label: "Effective", kind: "flag" },
-  { name: "text", label: "Text", kind: "text" },
 ]);
 
 const BY_NAME = Object.freeze(Object.fromEntries(FILTERS.map((filter) => [filter.name, filter])));
@@ -98,7 +97,7 @@ export function rangeOf(low, high) {
  * What somebody typed into the field: `reward>0.5 task:mw-7 stop:length carry the one` sets filters by their words, and
  * the rest is text that is looked for. A quoted text is taken as it stands.
  * @param {string} typed
- * @returns {import("../../lib/place.js").Changes} with `text` always
+ * @returns {import("../../lib/place.js").Changes} with `text`, which is looked for and filters nothing, always
  */
 export function typedFilters(typed) {
   const trimmed = typed.trim();

@@ -34,6 +34,8 @@ function cutNear(nominal, endsLine) {
  * @property {number} message  place of its message in the transcript
  * @property {number} first  token of the branch; equal to last for a piece of text
  * @property {number} last
+ * @property {number} from  the tokens that it stands for, drawn as such or not; -1 where they have no place
+ * @property {number} to
  * @property {boolean} head  the first of its message
  * @property {boolean} tail  the last of its message
  * @property {number} about  its height before it was drawn, pixels
@@ -91,7 +93,36 @@ function upper(tops, height) {
   return low;
 }
 
-/** The piece that holds a token, or -1. @param {readonly Piece[]} pieces @param {number} token */
+/** The piece that stands for a token, or the last one before it; -1 when there is none. @param {readonly Piece[]} pieces @param {number} token */
 export function pieceOfToken(pieces, token) {
-  return pieces.findIndex(({ first, last }) => token >= first && token < last);
+  let found = -1;
+  for (let index = 0; index < pieces.length && pieces[index].from <= token; index += 1) found = index;
+  return token < 0 || found < 0 || pieces[found].from < 0 ? -1 : found;
+}
+
+/**
+ * The token at a height: how far into its piece, so far into the tokens of it.
+ * @param {readonly Piece[]} pieces
+ * @param {Float64Array} tops
+ * @param {number} height
+ */
+export function tokenAt(pieces, tops, height) {
+  if (pieces.length === 0) return 0;
+  const index = Math.max(0, Math.min(pieces.length - 1, upper(tops, height) - 1));
+  const { from, to } = pieces[index];
+  const share = (height - tops[index]) / Math.max(1, tops[index + 1] - tops[index]);
+  return Math.round(from + Math.min(1, Math.max(0, share)) * (to - from));
+}
+
+/** The next token that is drawn, or the one before; null at the end. @param {readonly Piece[]} pieces @param {number} token @param {1 | -1} by */
+export function besideToken(pieces, token, by) {
+  const wanted = token + by;
+  const ordered = by > 0 ? pieces : [...pieces].reverse();
+  for (const { first, last } of ordered) {
+    if (last <= first) continue;
+    if (wanted >= first && wanted < last) return wanted;
+    if (by > 0 && first > wanted) return first;
+    if (by < 0 && last - 1 < wanted) return last - 1;
+  }
+  return null;
 }

@@ -1,7 +1,7 @@
 /** The timing of a trace as a drawing: lanes of spans on one axis, and where the policy changed. Pure. */
 
 /** The class of a span's colour, by its kind. */
-const FILLS = Object.freeze(/** @type {Record<string, string>} */ ({ boot: "f4", setup: "f5", agent: "fl", run: "fl", running: "fl", lifecycle: "fl", model: "f1", call: "f1", tool: "f6", scoring: "f2", finalize: "f3", judge: "f2" }));
+const FILLS = Object.freeze(/** @type {Record<string, string>} */ ({ boot: "f4", setup: "f5", agent: "fl", model: "f1", tool: "f6", environment: "f5", finalize: "f3", scoring: "f2", failed: "fb" }));
 
 /**
  * @typedef {{kind: string, start: number | null, end: number | null, node?: number | null, label?: string}} Span
@@ -43,14 +43,13 @@ export function drawing(lanes, policies, width, { left = 124, top = 16, row = 22
   const [start, end] = range;
   const scale = Math.max(1, width - left - 12) / (end - start);
   const x = (/** @type {number} */ time) => left + (time - start) * scale;
-  const rows = lanes.map(({ label, kind, spans }, index) => ({
+  const rows = lanes.map(({ label, spans }, index) => ({
     label,
     y: top + index * row,
-    // A branch other than the first is told apart by its colour.
     spans: spans.flatMap((span) => {
       if (span.start === null || !Number.isFinite(span.start)) return [];
       const until = span.end ?? end;
-      return [{ ...span, x: x(span.start), width: Math.max(1.5, (until - span.start) * scale), fill: FILLS[span.kind] ?? FILLS[kind] ?? "f0", seconds: until - span.start, open: span.end === null }];
+      return [{ ...span, x: x(span.start), width: Math.max(1.5, (until - span.start) * scale), fill: FILLS[span.kind] ?? "f0", seconds: until - span.start, open: span.end === null }];
     }),
   }));
   return {

@@ -17,19 +17,20 @@ import { number } from "../../lib/format.js";
  * @property {readonly number[]} bounds  of the fixed scale, by size
  * @property {string} unit
  * @property {boolean} log  whether "this trace" spreads by order of size
+ * @property {number | null} threshold  from which size on tokens are marked; null: the server knows
  * @property {string} marked  what `n` goes to, of a count: "11 tokens {marked}"
  */
 
 /** @type {readonly Overlay[]} */
 export const OVERLAYS = Object.freeze([
-  { id: "none", label: "None", stream: null, form: "none", ramp: "", bounds: [], unit: "", log: false, marked: "" },
-  { id: "advantage", label: "Advantage", stream: "advantage", form: "both", ramp: "", bounds: [0.1, 0.5, 1], unit: "", log: false, marked: "not zero" },
-  { id: "trainer_logprob", label: "Trainer log-prob", stream: "trainer_logprob", form: "down", ramp: "e", bounds: [0.01, 0.05, 0.1, 0.3, 0.7, 1.5, 3, 6], unit: "nats", log: false, marked: "below \u22123" },
-  { id: "entropy", label: "Entropy", stream: "entropy", form: "up", ramp: "e", bounds: [0.05, 0.1, 0.2, 0.4, 0.8, 1.2, 2, 3], unit: "nats", log: false, marked: "above 2" },
-  { id: "mismatch_kl", label: "Mismatch KL", stream: "mismatch_kl", form: "up", ramp: "k", bounds: [1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 1], unit: "nats, log scale", log: true, marked: "above 0.03" },
-  { id: "stable", label: "Stable mask", stream: "stable", form: "mask", ramp: "m", bounds: [], unit: "", log: false, marked: "masked" },
-  { id: "loss_mask", label: "Loss mask", stream: "loss_mask", form: "mask", ramp: "m", bounds: [], unit: "", log: false, marked: "in the loss" },
-  { id: "content_mask", label: "Content", stream: "content_mask", form: "mask", ramp: "m", bounds: [], unit: "", log: false, marked: "of the content" },
+  { id: "none", label: "None", stream: null, form: "none", ramp: "", bounds: [], unit: "", log: false, threshold: null, marked: "" },
+  { id: "advantage", label: "Advantage", stream: "advantage", form: "both", ramp: "", bounds: [0.1, 0.5, 1], unit: "", log: false, threshold: 1e-12, marked: "not zero" },
+  { id: "trainer_logprob", label: "Trainer log-prob", stream: "trainer_logprob", form: "down", ramp: "e", bounds: [0.01, 0.05, 0.1, 0.3, 0.7, 1.5, 3, 6], unit: "nats", log: false, threshold: 3, marked: "below \u22123" },
+  { id: "entropy", label: "Entropy", stream: "entropy", form: "up", ramp: "e", bounds: [0.05, 0.1, 0.2, 0.4, 0.8, 1.2, 2, 3], unit: "nats", log: false, threshold: 2, marked: "above 2" },
+  { id: "mismatch_kl", label: "Mismatch KL", stream: "mismatch_kl", form: "up", ramp: "k", bounds: [1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 1], unit: "nats, log scale", log: true, threshold: 0.03, marked: "above 0.03" },
+  { id: "stable", label: "Stable mask", stream: "stable", form: "mask", ramp: "m", bounds: [], unit: "", log: false, threshold: null, marked: "masked" },
+  { id: "loss_mask", label: "Loss mask", stream: "loss_mask", form: "mask", ramp: "m", bounds: [], unit: "", log: false, threshold: 0.5, marked: "in the loss" },
+  { id: "content_mask", label: "Content", stream: "content_mask", form: "mask", ramp: "m", bounds: [], unit: "", log: false, threshold: 0.5, marked: "of the content" },
 ]);
 
 /** Overlays of which prompts have values too: their tokens are drawn for all messages. */
@@ -117,7 +118,7 @@ export function legendOf(overlay, bounds) {
   if (overlay.id === "stable") return ["0", "1", "-1"].map((value) => STABLE[value]);
   if (overlay.form === "mask") return [{ name: "m-in", label: overlay.marked }, { name: "m-out", label: "not" }];
   if (overlay.form === "both") {
-    const right = bounds.map((bound, index) => ({ name: `p${index + 1}`, label: index === 0 ? "0" : short(bounds[index - 1]) }));
+    const right = bounds.map((_, index) => ({ name: `p${index + 1}`, label: index === 0 ? "0" : short(bounds[index - 1]) }));
     const top = { name: `p${bounds.length + 1}`, label: short(bounds[bounds.length - 1]) };
     const left = [...bounds].reverse().map((bound, index) => ({ name: `n${bounds.length - index}`, label: short(-bound) }));
     return [{ name: `n${bounds.length + 1}`, label: "" }, ...left, { name: "z0", label: "" }, ...right, top];

@@ -3,10 +3,10 @@
 import { cuts } from "./chunks.js";
 
 /**
- * @typedef {{type: string, text?: string | null, name?: string | null, arguments?: string | null, id?: string | null, cut?: boolean}} Part
- * @typedef {{index: number, parent: number | null, role: string | null, sampled: boolean, parts: readonly Part[], tool_call_id?: string | null, timestamp: number | null, tokens: number, call: any, problems?: readonly string[]}} Node
- * @typedef {{index: number, nodes: readonly number[], tokens: number, parts_at?: number | null}} Branch
- * @typedef {{node: Node, number: number, first: number, asTokens: boolean, results: Map<string, Node>}} Message
+ * @typedef {{type: string, text: string, name?: string | null, id?: string | null, cut?: boolean, length?: number}} Part  the text of a call is its arguments
+ * @typedef {{index: number, parent: number | null, role: string | null, sampled: boolean, parts: readonly Part[], tool_call_id?: string | null, answers?: number | null, timestamp: number | null, tokens: number, call: any, problems?: readonly string[]}} Node
+ * @typedef {{index: number, leaf?: number, nodes: readonly number[] | null, tokens: number, turns?: number, parts_at?: number | null}} Branch
+ * @typedef {{node: Node, number: number, first: number, asTokens: boolean, results: Map<string, Node[]>}} Message
  */
 
 /**
@@ -18,33 +18,46 @@ import { cuts } from "./chunks.js";
  */
 export function messagesOf(nodes, branch, tokens) {
   const byIndex = new Map(nodes.map((node) => [node.index, node]));
-  const path = branch === null ? nodes.map(({ index }) => index) : branch.nodes;
+  const path = branch === null ? nodes.map(({ index }) => index) : pathOf(branch, byIndex);
   /** @type {Message[]} */
   const messages = [];
-  /** Calls that are not answered yet, by their id. @type {Map<string, Message>} */
-  const calls = new Map();
+  /** @type {Map<number, Message>} */
+  const drawn = new Map();
   let first = 0;
   path.forEach((index, place) => {
     const node = byIndex.get(index);
     if (!node) return;
     const start = branch === null ? -1 : first;
     first += node.tokens;
-    const called = node.tool_call_id ? calls.get(node.tool_call_id) : undefined;
+    const called = typeof node.answers === "number" ? drawn.get(node.answers) : undefined;
     if (called && tokens !== "all") {
-      called.results.set(/** @type {string} */ (node.tool_call_id), node);
+      const id = node.tool_call_id ?? "";
+      called.results.set(id, [...(called.results.get(id) ?? []), node]);
       return;
     }
     const asTokens = branch !== null && node.tokens > 0 && (tokens === "all" || (tokens === "sampled" && node.sampled));
     const message = { node, number: place + 1, first: start, asTokens, results: new Map() };
     messages.push(message);
-    for (const part of node.parts) if (part.type === "tool_call" && part.id) calls.set(part.id, message);
+    drawn.set(index, message);
   });
   return messages;
 }
 
+/** The nodes of a branch from its root: as the server gives them, else by the parents of its leaf. @param {Branch} branch @param {Map<number, Node>} byIndex */
+function pathOf(branch, byIndex) {
+  if (branch.nodes !== null) return branch.nodes;
+  const path = [];
+  const seen = new Set();
+  for (let at = /** @type {number | null} */ (branch.leaf ?? null); at !== null && !seen.has(at); at = byIndex.get(at)?.parent ?? null) {
+    seen.add(at);
+    path.push(at);
+  }
+  return path.reverse();
+}
+
 /** How many characters a message has. @param {Node} node */
 export function sizeOf(node) {
-  return node.parts.reduce((sum, { text, arguments: given }) => sum + (text?.length ?? 0) + (given?.length ?? 0), 0);
+  return node.parts.reduce((sum, { text }) => sum + text.length, 0);
 }
 
 const LINE = 23;
@@ -64,14 +77,14 @@ export function piecesOf(messages, endsLine, width) {
   messages.forEach(({ node, first, asTokens }, message) => {
     if (!asTokens) {
       const about = ROOM + 20 * Math.max(2, Math.min(24, Math.ceil(sizeOf(node) / (perLine * 1.2))));
-      pieces.push({ key: `${node.index} text`, message, first: Math.max(0, first), last: Math.max(0, first), head: true, tail: true, about });
+      pieces.push({ key: `${node.index} text`, message, first: 0, last: 0, from: first, to: first + node.tokens, head: true, tail: true, about });
       return;
     }
     const starts = cuts(first, first + node.tokens, endsLine);
     starts.forEach((start, nth) => {
       const last = starts[nth + 1] ?? first + node.tokens;
       const lines = Math.ceil(((last - start) * 4.2) / perLine);
-      pieces.push({ key: `${node.index} ${nth}`, message, first: start, last, head: nth === 0, tail: nth === starts.length - 1, about: lines * LINE + (nth === 0 ? ROOM : 0) });
+      pieces.push({ key: `${node.index} ${nth}`, message, first: start, last, from: start, to: last, head: nth === 0, tail: nth === starts.length - 1, about: lines * LINE + (nth === 0 ? ROOM : 0) });
     });
   });
   return pieces;
@@ -79,7 +92,7 @@ export function piecesOf(messages, endsLine, width) {
 
 /** The message of a node, or -1. A folded result is in the message of its call. @param {readonly Message[]} messages @param {number} node */
 export function messageOfNode(messages, node) {
-  return messages.findIndex((message) => message.node.index === node || [...message.results.values()].some(({ index }) => index === node));
+  return messages.findIndex((message) => message.node.index === node || [...message.results.values()].flat().some(({ index }) => index === node));
 }
 
 /** Arguments of a call, in lines where they are JSON. @param {string | null | undefined} text */

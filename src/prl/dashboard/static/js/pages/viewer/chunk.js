@@ -1,0 +1,67 @@
+/**
+ * A piece of a branch as tokens. Made by hand, not as a tree of components: a thousand tokens are on the screen, and
+ * another overlay changes nothing but their classes.
+ */
+
+import { html, useLayoutEffect, useRef } from "../../lib/ui.js";
+import { classOf } from "./overlays.js";
+import { visibleToken } from "./visible.js";
+
+/**
+ * @typedef {object} Paint
+ * @property {import("./overlays.js").Overlay} overlay
+ * @property {readonly number[]} bounds
+ * @property {number | null} active
+ * @property {readonly (readonly [number, number, string])[]} quoted  tokens from first up to last, and why
+ */
+
+/** @param {{tokens: import("./tokens.js").Tokens, first: number, last: number, paint: Paint, version: number, label: string}} properties */
+export function Chunk({ tokens, first, last, paint, version, label }) {
+  const box = useRef(/** @type {HTMLDivElement | null} */ (null));
+  const made = useRef("");
+  useLayoutEffect(() => {
+    const element = /** @type {HTMLDivElement} */ (box.current);
+    if (!tokens.need(first, last)) {
+      if (made.current === "") element.replaceChildren();
+      return;
+    }
+    const key = `${first} ${last}`;
+    if (made.current !== key) {
+      element.replaceChildren(spansOf(tokens, first, last));
+      made.current = key;
+    }
+    colour(element, tokens, first, paint);
+  }, [tokens, first, last, paint, version]);
+  return html`<div class="toks" ref=${box} role="group" aria-label=${label}></div>`;
+}
+
+/** @param {import("./tokens.js").Tokens} tokens @param {number} first @param {number} last */
+function spansOf(tokens, first, last) {
+  const all = document.createDocumentFragment();
+  for (let position = first; position < last; position += 1) {
+    const span = document.createElement("span");
+    span.textContent = visibleToken(tokens.text(position) ?? "");
+    span.setAttribute("data-p", String(position));
+    span.tabIndex = -1;
+    all.append(span);
+  }
+  return all;
+}
+
+/** @param {Element} element @param {import("./tokens.js").Tokens} tokens @param {number} first @param {Paint} paint */
+function colour(element, tokens, first, { overlay, bounds, active, quoted }) {
+  const stream = overlay.stream ?? "";
+  let position = first;
+  for (let span = element.firstElementChild; span; span = span.nextElementSibling, position += 1) {
+    const at = position;
+    let name = `tk ${classOf(overlay, bounds, tokens.value(stream, at))}`;
+    if (tokens.special(at)) name += " sp";
+    if (at === active) name += " on";
+    const quote = quoted.length > 0 ? quoted.find(([from, to]) => at >= from && at < to) : undefined;
+    if (quote) name += " qt";
+    if (span.className !== name) span.className = name;
+    const stop = at === active ? 0 : -1;
+    const focusable = /** @type {HTMLElement} */ (span);
+    if (focusable.tabIndex !== stop) focusable.tabIndex = stop;
+  }
+}
