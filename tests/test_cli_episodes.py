@@ -33,7 +33,7 @@ VALUES_ASKED_FOR: list[list[object]] = [
 @pytest.fixture(autouse=True)
 def surroundings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PRL_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-    monkeypatch.setattr(module.time, "time", lambda: 1_790_000_100.0)
+    monkeypatch.setattr("time.time", lambda: 1_790_000_100.0)
 
 
 @pytest.fixture

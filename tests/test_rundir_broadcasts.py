@@ -10,10 +10,8 @@ from prl.rundir import broadcasts
 from prl.rundir.broadcasts import (
     BroadcastState,
     WeightDirectoryError,
-    current_and_previous,
     list_broadcasts,
     verify_weights,
-    weight_bytes,
     write_manifest,
 )
 
@@ -119,17 +117,3 @@ def test_durations_between_the_markers() -> None:
     assert (state.acknowledged_after, state.transferred_in) == (2.5, 7.0)
     for times in ((10.0, None, 13.0, None), (10.0, 9.0, 13.0, 12.0)):  # not there yet, and of two tries
         assert (made_state(*times).acknowledged_after, made_state(*times).transferred_in) == (None, None)
-
-
-def test_current_and_previous_version_and_their_bytes(tmp_path: Path) -> None:
-    for version, markers in ((1, (".finished",)), (2, (".finished",)), (10, (".finished",)), (11, (".sender_ready",))):
-        for name in (*markers, "model.safetensors"):
-            path = tmp_path / f"step_{version}" / name
-            path.parent.mkdir(exist_ok=True)
-            path.write_bytes(b"x" * version)
-    current, previous = current_and_previous(list_broadcasts(tmp_path))
-    assert current is not None
-    assert previous is not None
-    assert (current.version, previous.version, weight_bytes(current.path)) == (10, 2, 10)
-    assert current_and_previous([]) == (None, None)
-    assert weight_bytes(tmp_path / "absent") == 0

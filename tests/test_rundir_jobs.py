@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from made_up_runs import aged, rl_files, write
-from prl.rundir.jobs import MAX_ATTEMPTS, job_hosts, read_jobs
+from prl.rundir.jobs import MAX_ATTEMPTS, read_jobs
 
 
 def environment(job_id: object) -> dict[str, object]:
@@ -59,6 +59,13 @@ def test_task_of_an_array_is_one_job(tmp_path: Path, log: str, name: str) -> Non
     assert [(job.id, job.attempts) for job in read_jobs(write(tmp_path, recorded)).jobs] == [(name, (1,))]
 
 
+def test_what_the_launcher_said_when_it_submitted(tmp_path: Path) -> None:
+    said = "12:00:00 SUCCESS Submitted batch job 8123\n\nLogs:\n  Trainer: tail -F ...\n"
+    files = {"configs/attempt_2/rl.toml": "", "configs/attempt_1/rl.toml": "", "logs/attempt_2/launcher.log": said}
+    (job,) = read_jobs(write(tmp_path, files)).jobs
+    assert (job.id, job.attempts, job.log) == ("8123", (2,), None)
+
+
 def test_one_job_and_one_attempt_belong_together(tmp_path: Path) -> None:
     found = read_jobs(write(tmp_path, {"configs/attempt_1/rl.toml": "", "launcher/logs/job_77.log": ""}))
     assert [(job.id, job.attempts) for job in found.jobs] == [("77", (1,))]
@@ -80,17 +87,6 @@ def test_recorded_id_that_is_none_is_ignored(tmp_path: Path, value: object) -> N
     files = {"configs/attempt_1/environment.json": environment(value), "launcher/status.json": "[]"}
     found = read_jobs(write(tmp_path, files))
     assert (found.jobs, found.run_id) == ((), None)
-
-
-def test_roles_of_hosts_from_the_top_of_the_output(tmp_path: Path) -> None:
-    text = "INFER_HOSTS=n1 n2\nHOSTNAMES=n1 n2 n3\r\nMASTER_ADDR=n3\nAPI_KEY=abc\n[n3] exited\n" + "x" * 100_000
-    write(tmp_path, {"launcher/logs/job_1.log": text + "\nORCH_ADDR=late\n"})
-    assert job_hosts(tmp_path, "launcher/logs/job_1.log") == {
-        "HOSTNAMES": "n1 n2 n3",
-        "INFER_HOSTS": "n1 n2",
-        "MASTER_ADDR": "n3",
-    }
-    assert job_hosts(tmp_path, "../x") == {}
 
 
 def test_of_very_many_attempts_the_newest_are_looked_at(tmp_path: Path) -> None:

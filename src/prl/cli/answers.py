@@ -4,7 +4,8 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,20 @@ def print_text(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def envelope(
+    *,
+    counts: Mapping[str, int],
+    rows: Sequence[Any],
+    truncated: bool,
+    ok: bool = True,
+    as_of: float | None = None,
+    **fields: Any,
+) -> dict[str, Any]:
+    """A JSON answer. ``as_of``: Unix seconds, by default this moment; ``fields``: what this command alone has."""
+    head = {"schema_version": SCHEMA_VERSION, "as_of": time.time() if as_of is None else as_of, "ok": ok}
+    return {**head, **fields, "counts": dict(counts), "rows": list(rows), "truncated": truncated}
+
+
 def verdict_answer(verdict: Verdict) -> dict[str, Any]:
     """The answer of ``status`` and ``check-in``: the verdict's fields, and its findings flat as ``rows``.
 
@@ -92,18 +107,16 @@ def verdict_answer(verdict: Verdict) -> dict[str, Any]:
         {"rule": finding.rule, "severity": finding.severity, "message": finding.message}
         for finding in verdict.findings[:MAX_ROWS]
     ]
-    head = {"schema_version": SCHEMA_VERSION, "as_of": fields.pop("as_of"), "ok": verdict.exit_code == 0}
     fields.pop("schema_version")
     truncated = any(counts[name] > MAX_ROWS for name in _LISTS)
-    return {**head, **fields, "counts": counts, "rows": rows, "truncated": truncated}
+    return envelope(ok=verdict.exit_code == 0, counts=counts, rows=rows, truncated=truncated, **fields)
 
 
 def resumption_answer(resumption: "Resumption") -> dict[str, Any]:
     """The answer of ``status --since-restart``; ``rows`` are the conditions."""
     fields = dataclasses.asdict(resumption)
-    head = {"schema_version": SCHEMA_VERSION, "as_of": fields.pop("as_of"), "ok": resumption.exit_code == 0}
-    rows = fields.pop("conditions")
-    return {**head, **fields, "counts": condition_counts(resumption.conditions), "rows": rows, "truncated": False}
+    rows, counts = fields.pop("conditions"), condition_counts(resumption.conditions)
+    return envelope(ok=resumption.exit_code == 0, counts=counts, rows=rows, truncated=False, **fields)
 
 
 def condition_counts(conditions: "Iterable[Condition]") -> dict[str, int]:

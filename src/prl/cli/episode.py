@@ -2,7 +2,6 @@
 
 import json
 import math
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import click
 
-from prl.cli.answers import MAX_ROWS, SCHEMA_VERSION, locate_run, print_json, print_text
+from prl.cli.answers import MAX_ROWS, envelope, locate_run, print_json, print_text
 from prl.rundir.episodes.detail import EpisodeDetail, Message, TraceDetail, open_episode
 from prl.rundir.episodes.streams import MASKED, NO_TOKENS, OVER, STABLE, STREAMS, UNDER, Tokens
 from prl.rundir.live.rows import message_text
@@ -119,8 +118,7 @@ def episode(
 def _show_failure(root: Path, problem: str, *, as_json: bool) -> None:
     """Say that the episode is known and its record cannot be read."""
     if as_json:
-        head = {"schema_version": SCHEMA_VERSION, "as_of": time.time(), "ok": False, "run_dir": str(root)}
-        print_json({**head, "error": problem, "counts": {}, "rows": [], "truncated": False})
+        print_json(envelope(ok=False, run_dir=str(root), error=problem, counts={}, rows=[], truncated=False))
     else:
         click.echo(safe(f"prl episode: {problem}"), err=True)
 
@@ -147,36 +145,35 @@ def _branch(trace: TraceDetail, number: int) -> int | None:
 def _answer(view: _View, root: Path, *, as_tokens: bool, rendered: bool) -> dict[str, Any]:
     detail, trace = view.detail, view.trace
     rows, total = _token_rows(view) if as_tokens else ([], 0) if rendered else _message_rows(view)
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "as_of": time.time(),
-        "ok": True,
-        "run_dir": str(root),
-        "episode": {
+    asked: dict[str, Any] = {"rendered": _rendered_fields(view)} if rendered else {}
+    if as_tokens:
+        asked |= {"tokenizer": view.tokenizer.origin, "tokenizer_reason": view.tokenizer.reason}
+    return envelope(
+        run_dir=str(root),
+        episode={
             **{name: value for name, value in detail.row.items() if name != "trace_ids"},
             "ship_step": detail.step,
             "updates": detail.updates,
             "errors": _errors(detail.record)[:MAX_ROWS],
         },
-        "traces": [_trace_row(number, each) for number, each in enumerate(detail.traces[:MAX_ROWS])],
-        "trace": view.number if trace is not None else None,
-        "branch": view.branch,
-        "unavailable": trace.unavailable() if trace is not None else {},
-        "stable_eps": detail.bound.eps,
-        "stable_eps_source": detail.bound.source,
-        **({"tokenizer": view.tokenizer.origin, "tokenizer_reason": view.tokenizer.reason} if as_tokens else {}),
-        **({"rendered": _rendered_fields(view)} if rendered else {}),
-        "problems": [*detail.problems[:MAX_ROWS]],
-        "start": view.start,
-        "counts": {
+        traces=[_trace_row(number, each) for number, each in enumerate(detail.traces[:MAX_ROWS])],
+        trace=view.number if trace is not None else None,
+        branch=view.branch,
+        unavailable=trace.unavailable() if trace is not None else {},
+        stable_eps=detail.bound.eps,
+        stable_eps_source=detail.bound.source,
+        **asked,
+        problems=[*detail.problems[:MAX_ROWS]],
+        start=view.start,
+        counts={
             "traces": len(detail.traces),
             "messages": len(trace.nodes) if trace is not None else 0,
             "branches": len(trace.branches) if trace is not None else 0,
             "rows": total,
         },
-        "rows": rows,
-        "truncated": len(rows) < total or len(detail.traces) > MAX_ROWS,
-    }
+        rows=rows,
+        truncated=len(rows) < total or len(detail.traces) > MAX_ROWS,
+    )
 
 
 def _trace_row(number: int, trace: TraceDetail) -> dict[str, Any]:

@@ -1,21 +1,20 @@
 """``prl episodes``: the episodes of a run as a list, in groups, counted, or searched for a text."""
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-from prl.cli.answers import MAX_ROWS, SCHEMA_VERSION, locate_run, print_json, print_text
+from prl.cli.answers import MAX_ROWS, envelope, locate_run, print_json, print_text
+from prl.cli.episode_tables import clock, episode_table, group_table, number, short, text_or_dash
 from prl.cli.parameters import Moment, Steps
 from prl.cli.spelled import as_recorded
 from prl.cli.tables import aligned
 from prl.cli.ticker import Ticker
-from prl.rundir.episodes.facets import NUMERIC, Group
+from prl.rundir.episodes.facets import NUMERIC
 from prl.rundir.episodes.filters import OUTCOMES, Filters
 from prl.rundir.episodes.orders import SORTABLE
 from prl.rundir.episodes.pages import MAX_LIMIT
@@ -25,13 +24,12 @@ from prl.rundir.episodes.table import EpisodeTable
 from prl.rundir.jsonl import Damage
 from prl.rundir.locate import traces_path
 from prl.rundir.search import Query
-from prl.text.human import format_bytes, format_duration, format_percent
+from prl.text.human import format_bytes
 from prl.watch.outward import safe
 
 _VALUES_BYTES = 2 * 1024**3
 """Bytes of records that are read for what rows of values would say, in one call. The next one goes on."""
 _BAR = 40
-_ID_SHOWN = 12
 
 
 @dataclass
@@ -145,7 +143,8 @@ def episodes(
     else:
         answer, lines = _list(view)
     if as_json:
-        print_json({**_head(view), **_finite(answer)})
+        name, notes = view.run.resolve().name, _notes(view)
+        print_json(envelope(run=name, run_dir=str(view.run), unknown=notes, **_finite(answer)))
     else:
         print_text("\n".join([*lines, *map(safe, _notes(view))]) + "\n")
 
@@ -187,7 +186,7 @@ def _list(view: _View) -> tuple[dict[str, Any], list[str]]:
         "rows": rows,
         "truncated": behind > 0,
     }
-    lines = _episode_table(rows) if rows else [_none(view, page.total)]
+    lines = episode_table(rows) if rows else [_none(view, page.total)]
     if behind > 0:
         lines.append(f"and {behind} more (--offset {page.offset + len(rows)} --upto {page.upto})")
     return answer, lines
@@ -210,7 +209,7 @@ def _groups(view: _View, by: str) -> tuple[dict[str, Any], list[str]]:
         "rows": rows,
         "truncated": total > len(rows),
     }
-    lines = _group_table(found, by) if found else [_none(view)]
+    lines = group_table(found, by) if found else [_none(view)]
     if total > len(found):
         lines.append(f"and {total - len(found)} more (--limit)")
     return answer, lines
@@ -232,7 +231,7 @@ def _histogram(view: _View, by: str, bins: int) -> tuple[dict[str, Any], list[st
     most = max(made.counts, default=1)
     cells = [("FROM", "EPISODES", "ERRORS", "")]
     for row in rows:
-        start = _clock(row["start"]) if by in ("arrival", "dispatch") else f"{row['start']:g}"
+        start = clock(row["start"]) if by in ("arrival", "dispatch") else f"{row['start']:g}"
         bar = "#" * math.ceil(_BAR * row["count"] / most)
         cells.append((start, str(row["count"]), str(row["errors"]), bar))
     return answer, aligned(cells) if rows else [_none(view)]
@@ -286,7 +285,8 @@ def _search(view: _View, text: str, *, regex: bool, cursor: str | None) -> tuple
         "truncated": not page.done,
     }
     cells = [
-        (_short(row["id"]), _text(row["env"]), _number(row["reward"]), row["field"], row["excerpt"]) for row in rows
+        (short(row["id"]), text_or_dash(row["env"]), number(row["reward"]), row["field"], row["excerpt"])
+        for row in rows
     ]
     lines = aligned([("ID", "ENV", "REWARD", "IN", "TEXT"), *cells]) if rows else [_none(view)]
     if not page.done:
@@ -297,17 +297,6 @@ def _search(view: _View, text: str, *, regex: bool, cursor: str | None) -> tuple
 
 
 # ---- as JSON
-
-
-def _head(view: _View) -> dict[str, Any]:
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "as_of": time.time(),
-        "ok": True,
-        "run": view.run.resolve().name,
-        "run_dir": str(view.run),
-        "unknown": _notes(view),
-    }
 
 
 def _finite(answer: dict[str, Any]) -> dict[str, Any]:
@@ -342,82 +331,9 @@ def _notes(view: _View) -> list[str]:
     return notes
 
 
-# ---- for people
-
-
-def _episode_table(rows: Sequence[dict[str, Any]]) -> list[str]:
-    header = (
-        *("LINE", "ID", "ARRIVED", "KIND", "ENV", "STEP", "REWARD", "TURNS", "IN", "OUT", "TOOK", "STOP", "OUTCOME"),
-    )
-    return aligned([header, *map(_cells, rows)])
-
-
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    return (
-        _number(row["line"]),
-        _short(row["id"]),
-        _clock(row["arrival"]),
-        _text(row["kind"]),
-        _text(row["env"]),
-        _number(row["ship_step"]),
-        _number(row["reward"]),
-        _number(row["turns"]),
-        _number(row["input_tokens"]),
-        _number(row["output_tokens"]),
-        format_duration(row["duration"]) if row["duration"] is not None and math.isfinite(row["duration"]) else "-",
-        _text(row["stop_condition"]),
-        _outcome(row),
-    )
-
-
-def _group_table(found: Sequence[Group], by: str) -> list[str]:
-    name = "STEP" if by == "step" else by.upper()
-    header = (name, "ENV", "EPISODES", "OK", "REWARD", "MIN", "MAX", "STD", "LAST ARRIVAL")
-    cells = [
-        (
-            _number(group.step) if by == "step" else _text(group.name),
-            _text(group.env),
-            str(group.count),
-            format_percent(group.ok / group.count),
-            *map(_number, (group.reward_mean, group.reward_min, group.reward_max, group.reward_std)),
-            _clock(group.last_arrival),
-        )
-        for group in found
-    ]
-    return aligned([header, *cells])
-
-
-def _outcome(row: dict[str, Any]) -> str:
-    marks = ["error"] if row["ok"] is False else []
-    marks += [name for name in ("timeout", "truncated") if row[name]]
-    if not marks and row["num_errors"]:
-        marks.append(f"recovered from {row['num_errors']}")
-    return ", ".join(marks) or ("ok" if row["ok"] else "-")
-
-
 def _none(view: _View, chosen: int = 0) -> str:
     if not view.table.count:
         return "no episode yet"
     if chosen:
         return f"no more: {chosen} episodes, and --offset {view.offset} --limit {view.limit} shows none of them"
     return f"none of {view.table.count} episodes"
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _text(value: str | None) -> str:
-    return value if value else "-"
-
-
-def _short(name: str | None) -> str:
-    return "-" if name is None else name if len(name) <= _ID_SHOWN else name[:_ID_SHOWN] + "…"
-
-
-def _clock(seconds: float | None) -> str:
-    """A time in UTC."""
-    try:
-        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S") if seconds is not None else "-"
-    except (ValueError, OverflowError, OSError):
-        return "-"

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
-from prl.cli.answers import MAX_ROWS, SCHEMA_VERSION, locate_run, print_json, print_text
+from prl.cli.answers import MAX_ROWS, envelope, locate_run, print_json, print_text
 from prl.cli.log_views import entry_row, entry_text, incident_row, incident_text, stamp
 from prl.cli.parameters import Moment
 from prl.rundir.logs.catalogue import load_catalogue
@@ -182,20 +182,18 @@ def _show_entries(found: RunLogs, page: LogPage, *, as_json: bool) -> None:
 
 
 def _print_page(found: RunLogs, page: LogPage, rows: list[dict[str, Any]], more: dict[str, Any]) -> None:
-    answer = {
-        "schema_version": SCHEMA_VERSION,
-        "as_of": time.time(),
-        "ok": _could_read(page),
-        "run_dir": str(found.root),
-        "attempt": found.attempt,
-        "attempts": list(found.attempts),
-        "files": list(page.files),
-        "trouble": list(page.trouble),
+    answer = envelope(
+        ok=_could_read(page),
+        run_dir=str(found.root),
+        attempt=found.attempt,
+        attempts=list(found.attempts),
+        files=list(page.files),
+        trouble=list(page.trouble),
+        counts={"rows": len(rows), "files": len(page.files), "scanned_bytes": page.scanned_bytes},
+        rows=rows,
+        truncated=page.older is not None,
         **more,
-        "counts": {"rows": len(rows), "files": len(page.files), "scanned_bytes": page.scanned_bytes},
-        "rows": rows,
-        "truncated": page.older is not None,
-    }
+    )
     # Cursors are ours and stay whole however long they are.
     answer = {**safe_tree(answer), "older": page.older, "newer": page.newer}
     print_text(json.dumps(answer, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
@@ -247,22 +245,19 @@ def _show_incidents(found: RunLogs, incidents: Incidents, limit: int, *, as_json
     if as_json:
         failures = sum(one.is_failure for one in incidents.incidents)
         print_json(
-            {
-                "schema_version": SCHEMA_VERSION,
-                "as_of": time.time(),
-                "ok": True,
-                "run_dir": str(found.root),
-                "attempt": found.attempt,
-                "trouble": list(incidents.trouble),
-                "counts": {
+            envelope(
+                run_dir=str(found.root),
+                attempt=found.attempt,
+                trouble=list(incidents.trouble),
+                counts={
                     "incidents": len(incidents.incidents),
                     "failures": failures,
                     "scanned_bytes": incidents.scanned_bytes,
                     "total_bytes": incidents.total_bytes,
                 },
-                "rows": [incident_row(one) for one in shown],
-                "truncated": len(shown) < len(incidents.incidents),
-            }
+                rows=[incident_row(one) for one in shown],
+                truncated=len(shown) < len(incidents.incidents),
+            )
         )
         return
     print_text("".join(incident_text(one) for one in shown) or "No known failure in the logs.\n")

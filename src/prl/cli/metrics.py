@@ -7,7 +7,7 @@ from typing import Literal
 
 import click
 
-from prl.cli.answers import MAX_ROWS, locate_run, print_json, print_text
+from prl.cli.answers import MAX_ROWS, envelope, locate_run, print_json, print_text
 from prl.cli.metrics_views import KeysView, Source, TailView, ValuesView, View
 from prl.cli.parameters import Moment, Steps
 from prl.rundir.layout import RunLayout
@@ -84,7 +84,7 @@ def metrics(
     else:
         view = KeysView(source, names, limit, tree=tree)
     if as_json:
-        print_json({**source.head(), **view.answer()})
+        print_json(envelope(**source.fields(), **view.answer()))
     else:
         print_text(view.csv() if as_csv else view.text())
     return 0 if source.ok else 1

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from prl.cli.answers import MAX_ROWS, SCHEMA_VERSION
+from prl.cli.answers import MAX_ROWS
 from prl.cli.tables import aligned
 from prl.rundir.discovery import last_change
 from prl.rundir.metrics.names import KeyNode, Name, key_tree
@@ -42,12 +42,10 @@ class Source:
         path = self.store.path
         return self.store.trouble is None or (os.path.lexists(path) and not is_file(path))
 
-    def head(self) -> dict[str, Any]:
-        """The fields that every answer has."""
+    def fields(self) -> dict[str, Any]:
+        """What every answer says of the file."""
         store = self.store
         return {
-            "schema_version": SCHEMA_VERSION,
-            "as_of": time.time(),
             "ok": self.ok,
             "run_dir": str(self.root),
             "file": str(store.path),

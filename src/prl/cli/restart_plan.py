@@ -5,7 +5,15 @@ from typing import Any
 
 import click
 
-from prl.cli.answers import condition_counts, locate_run, print_safe_json, print_text, recorded_facts, user_thresholds
+from prl.cli.answers import (
+    condition_counts,
+    envelope,
+    locate_run,
+    print_safe_json,
+    print_text,
+    recorded_facts,
+    user_thresholds,
+)
 from prl.watch.assess import assess
 from prl.watch.gather import gather
 from prl.watch.launch_site import NOT_LOOKED, look
@@ -46,16 +54,9 @@ def answer(planned: RestartPlan) -> dict[str, Any]:
     fields["command"] = _whole(planned.command) if planned.command is not None else None
     for name in ("alternatives", "verify"):
         fields[name] = [_whole(command) for command in getattr(planned, name)]
-    head = {name: fields.pop(name) for name in ("schema_version", "as_of")}
-    conditions = fields.pop("conditions")
-    return {
-        **head,
-        "ok": planned.exit_code == 0,
-        **fields,
-        "counts": condition_counts(planned.conditions),
-        "rows": conditions,
-        "truncated": False,
-    }
+    fields.pop("schema_version")
+    rows, counts = fields.pop("conditions"), condition_counts(planned.conditions)
+    return envelope(ok=planned.exit_code == 0, counts=counts, rows=rows, truncated=False, **fields)
 
 
 def _whole(command: Command) -> dict[str, str]:

@@ -1,13 +1,12 @@
 """``prl rules``: every rule, in its own words, with this user's thresholds."""
 
 import textwrap
-import time
 from dataclasses import asdict
 from typing import Any
 
 import click
 
-from prl.cli.answers import MAX_ROWS, SCHEMA_VERSION, print_json, print_text, user_thresholds
+from prl.cli.answers import MAX_ROWS, envelope, print_json, print_text, user_thresholds
 from prl.watch.assess import DOCUMENTED
 from prl.watch.outward import safe
 from prl.watch.rules import Documentation, Rule, document
@@ -44,14 +43,7 @@ def _answer(told: list[tuple[Rule, Documentation]]) -> dict[str, Any]:
         {"rule": rule.id, **asdict(words), "phases": list(rule.phases) if rule.phases is not None else None}
         for rule, words in told
     ]
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "as_of": time.time(),
-        "ok": True,
-        "counts": {"rules": len(rows)},
-        "rows": rows[:MAX_ROWS],
-        "truncated": len(rows) > MAX_ROWS,
-    }
+    return envelope(counts={"rules": len(rows)}, rows=rows[:MAX_ROWS], truncated=len(rows) > MAX_ROWS)
 
 
 def _list(told: list[tuple[Rule, Documentation]]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from prl.cli.answers import MAX_ROWS, SCHEMA_VERSION, print_json, print_text
+from prl.cli.answers import MAX_ROWS, envelope, print_json, print_text
 from prl.cli.tables import aligned
 from prl.cli.ticker import Ticker
 from prl.rundir.discovery import RunList, discover
@@ -115,21 +115,19 @@ def _verdicts(found: RunList, shown: Sequence[RunInfo], health: bool | None) -> 
 
 def _answer(found: RunList, wanted: Sequence[RunInfo], rows: Sequence[_Row]) -> dict[str, Any]:
     kinds = Count(run.kind for run in wanted)
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "as_of": found.as_of,
-        "ok": True,
-        "dirs": [str(path) for path in found.dirs],
-        "absent": [str(path) for path in found.absent],
-        "problems": list(found.problems[:MAX_ROWS]),
-        "counts": {
+    return envelope(
+        as_of=found.as_of,
+        dirs=[str(path) for path in found.dirs],
+        absent=[str(path) for path in found.absent],
+        problems=list(found.problems[:MAX_ROWS]),
+        counts={
             "runs": len(wanted),
             **{kind: kinds[kind] for kind in KINDS},
             "problems": len(found.problems),
         },
-        "rows": [_json_row(row) for row in rows],
-        "truncated": len(rows) < len(wanted) or len(found.problems) > MAX_ROWS,
-    }
+        rows=[_json_row(row) for row in rows],
+        truncated=len(rows) < len(wanted) or len(found.problems) > MAX_ROWS,
+    )
 
 
 def _json_row(row: _Row) -> dict[str, Any]:

@@ -7,8 +7,6 @@ Order of the markers: ``.sender_ready`` (trainer offers), ``.receiver_ready`` (o
 """
 
 import json
-import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,25 +66,6 @@ class BroadcastState:
         stage, since = self.last
         waited = stage != "finished" and since is not None and now - since > stuck_after
         return "stuck" if waited else stage
-
-
-def current_and_previous(states: Sequence[BroadcastState]) -> tuple[BroadcastState | None, BroadcastState | None]:
-    """The newest finished broadcast and the one before it."""
-    finished = sorted((s for s in states if s.finished is not None), key=lambda state: state.version, reverse=True)
-    return next(iter([*finished[:1], None])), next(iter([*finished[1:2], None]))
-
-
-def weight_bytes(path: Path) -> int:
-    """Bytes of the files of a broadcast directory, markers aside. What vanishes meanwhile does not count."""
-    total = 0
-    try:
-        with os.scandir(path) as entries:
-            for entry in entries:
-                if not entry.name.startswith(".") and entry.is_file(follow_symlinks=False):
-                    total += entry.stat(follow_symlinks=False).st_size
-    except OSError:
-        return total
-    return total
 
 
 def list_broadcasts(directory: Path) -> list[BroadcastState]:

@@ -1,8 +1,9 @@
 """The jobs that ran a run: the launcher's id, SLURM's ids, and which attempt each belongs to where that can be told.
 
 No configuration holds a job's id. It stands in the names of job logs, in ``launcher/job.json``, in the environment that
-an attempt recorded, and in torchrun's rendezvous id, which is a directory's name below an attempt's logs. A requeued
-job keeps its id over several attempts. Asking SLURM itself is left to those who may.
+an attempt recorded, in what a launcher said that submitted it, and in torchrun's rendezvous id, which is a directory's
+name below an attempt's logs. A requeued job keeps its id over several attempts. Asking SLURM itself is left to those
+who may.
 """
 
 import re
@@ -23,21 +24,13 @@ _JOB_LOG = re.compile(r"(?:.*[^0-9A-Za-z])?job_(\d{1,18}(?:_\d{1,9})?)\.log")
 _RENDEZVOUS = re.compile(r"job_(\d{1,18})(?:\D.*)?")
 _JOB_ID = re.compile(r"\d{1,18}(?:_\d{1,9})?")
 _OPTION = re.compile(rb"^#SBATCH[ \t]+--?([A-Za-z][\w-]*)(?:[= \t]+(.*?))?[ \t\r]*$", re.M)
-_ECHO = re.compile(rb"^([A-Z][A-Z0-9_]{2,40})=(.*?)\r?$", re.M)
-_STATUS = "launcher/status.json"
+_SUBMITTED = re.compile(rb"Submitted batch job (\d{1,18})\b")
+_SPOKEN = 20
+"""Attempts whose launcher's output, where somebody keeps it, is searched for what ``sbatch`` said."""
 _HEAD = 64 * 1024
-"""Bytes of a job's log in which it says on which hosts it runs."""
+"""Bytes of it, from its beginning."""
+_STATUS = "launcher/status.json"
 _SCRIPTS = ("launcher/rl.sbatch", "launcher/sft.sbatch", "rl.sbatch", "sft.sbatch")
-_ROLES = (
-    "HOSTNAMES",
-    "INFER_HOSTS",
-    "TRAIN_HOSTS",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "ORCH_ADDR",
-    "INFER_URLS",
-    "ADMIN_URLS",
-)
 
 
 @dataclass(frozen=True)
@@ -115,6 +108,9 @@ def find_jobs(tree: RunTree, attempts: list[int], environments: Mapping[int, Doc
             match = _RENDEZVOUS.fullmatch(name)
             if match:
                 _note(found, match[1], f"logs/attempt_{number}/trainer/torchrun/{name}").attempts.add(number)
+    for number in attempts[-_SPOKEN:]:
+        for submitted_id in _SUBMITTED.findall(tree.head(f"logs/attempt_{number}/launcher.log", _HEAD) or b""):
+            _note(found, submitted_id.decode(), f"logs/attempt_{number}/launcher.log").attempts.add(number)
     submitted = (tree.document("launcher/job.json") or {}).get("job_id")
     if isinstance(submitted, int | str) and _JOB_ID.fullmatch(str(submitted)):
         _note(found, str(submitted), "launcher/job.json")
@@ -122,16 +118,6 @@ def find_jobs(tree: RunTree, attempts: list[int], environments: Mapping[int, Doc
         next(iter(found.values())).attempts.update(attempts)
     jobs = [Job(name, tuple(sorted(f.attempts)), f.log, f.changed, tuple(f.sources)) for name, f in found.items()]
     return tuple(sorted(jobs, key=_age))
-
-
-def job_hosts(root: Path, log: str) -> dict[str, str]:
-    """What a job of several nodes says at the top of its output: which hosts have which role, by the script's names.
-
-    ``log`` is a name below the run directory (:attr:`Job.log`).
-    """
-    start = RunTree(root).head(log, _HEAD) or b""
-    said = {name.decode(): value.decode(errors="replace").strip() for name, value in _ECHO.findall(start)}
-    return {name: said[name] for name in _ROLES if name in said}
 
 
 def _age(job: Job) -> tuple[int, float, int]:

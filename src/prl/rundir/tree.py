@@ -15,9 +15,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from prl.rundir.regular import LEAVES, is_inside, open_regular, read_regular
-from prl.rundir.untyped import as_object
-
-__all__ = ["MAX_DOCUMENT", "MAX_TROUBLE", "RunTree", "as_object"]
 
 MAX_DOCUMENT = 4 * 1024**2
 """Bytes of a JSON document or text that are read. A longer one is trouble."""

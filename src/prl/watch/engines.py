@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from prl.rundir.metrics.names import RENAMED
-from prl.rundir.tree import as_object
+from prl.rundir.untyped import as_object
 from prl.watch.facts import ALIVE, GONE, UNKNOWN
 from prl.watch.lines import EngineLine
 from prl.watch.series import Recorded

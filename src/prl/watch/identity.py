@@ -6,7 +6,8 @@ from typing import Any
 from prl.rundir.configs import AttemptConfigs, source_name
 from prl.rundir.locate import RunFiles
 from prl.rundir.status import LauncherStatus
-from prl.rundir.tree import RunTree, as_object
+from prl.rundir.tree import RunTree
+from prl.rundir.untyped import as_object
 from prl.watch.facts import EnvServer, RunIdentity
 from prl.watch.lines import Lines
 

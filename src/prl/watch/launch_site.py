@@ -15,7 +15,8 @@ import psutil
 
 from prl.rundir.jobs import read_jobs
 from prl.rundir.regular import open_regular
-from prl.rundir.tree import RunTree, as_object
+from prl.rundir.tree import RunTree
+from prl.rundir.untyped import as_object
 from prl.watch.facts import Facts
 from prl.watch.launch_command import CommandError, LaunchCommand, parse_command
 

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from prl.rundir.configs import AttemptConfigs
 from prl.rundir.locate import RunFiles
-from prl.rundir.tree import as_object
+from prl.rundir.untyped import as_object
 from prl.watch.surroundings import Launch
 
 _MAX_DEPTH = 12
