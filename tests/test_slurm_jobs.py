@@ -140,3 +140,14 @@ def test_any_fields_give_a_job_each(rows: list[dict[str, str]]) -> None:
 @given(st.text(alphabet="<m>4|R\n"))
 def test_any_output_is_read_without_an_error(text: str) -> None:
     read_squeue(Answer(text, None, NOW), "<m>")
+
+
+@pytest.mark.parametrize(
+    "text", ["squeue is disabled on this node, use sq\n", "\x00\xff|RUNNING|\n", "JOBID ST\n4242 R\n"]
+)
+def test_something_else_proves_no_absence(text: str) -> None:
+    # A wrapper in the program's place, with exit status 0: that the job is not in it does not mean that it has ended.
+    found = query_jobs(["4242"], lambda query: Answer(text, None, NOW))
+    assert (found.jobs, found.trouble and found.trouble.kind) == ((), Kind.NOT_UNDERSTOOD)
+    # Blank lines are an answer: there is no such job.
+    assert query_jobs(["4242"], lambda query: Answer("\n", None, NOW)).trouble is None

@@ -163,6 +163,19 @@ def test_damaged_answer_proves_no_absence() -> None:
     assert cluster.memory.standings(["4242"])["4242"].absent_since is None
 
 
+def test_programs_that_print_something_else_prove_nothing() -> None:
+    cluster = Cluster()
+    assert cluster.phase() == "running"
+    garbage = Recorded(**dict.fromkeys(("squeue", "sacct"), lambda query: Answer("see sq --help\n", None, NOW)))
+    memory = SlurmMemory(None, garbage, cluster.clock)
+    standing = memory.standings(["4242"])["4242"]
+    assert (standing.phase, standing.plain) == ("unknown", "not known: squeue: not understood (see sq --help)")
+    # Nor does accounting that cannot be read, of a job that really left the queue.
+    gone = Recorded(squeue=lambda query: Answer("", None, NOW), sacct=garbage.programs["sacct"])
+    standing = SlurmMemory(None, gone, cluster.clock).standings(["4242"])["4242"]
+    assert standing.plain == "ended, result unknown (sacct: not understood (see sq --help))"
+
+
 def test_details_cost_one_question_more() -> None:
     cluster = Cluster()
     standing = cluster.memory.details("4242")

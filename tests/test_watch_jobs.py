@@ -142,6 +142,28 @@ def test_task_of_an_array_is_one_job(tmp_path: Path) -> None:
     assert job.id == "4240_2"
 
 
+def test_socket_of_an_engine_on_this_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Nobody else tells: the environment of another user's processes cannot be read, the names in /tmp can.
+    sockets = tmp_path / "tmp"
+    sockets.mkdir()
+    monkeypatch.setattr("prl.watch.jobs._SOCKETS", sockets)
+    (sockets / "vllm-rpc-ada-4242-5555").touch()
+    run = SampleRun(tmp_path)
+    run.start_up()
+    mine = {"Z": "/elsewhere", "o": "/elsewhere/x.sbatch", "j": "x", "S": str(int(NOW - 3600))}
+
+    def found(written: float) -> list[str]:
+        for log in run.logs.rglob("*.log"):
+            os.utime(log, (written, written))
+        return [job.id for job in jobs(run, cluster(mine), ask_queue=True).jobs]
+
+    assert found(NOW - 60) == ["4242"]
+    # Nothing of the run is as new as the job: it is another run's.
+    assert found(NOW - 7200) == []
+    (sockets / "vllm-rpc-ada-4243-5556").touch()
+    assert found(NOW - 60) == []
+
+
 def test_exit_code_that_accounting_cuts(tmp_path: Path) -> None:
     # The queue said 143 while it had the job, sacct says 15 of the same end: 143 is what the script ended with.
     run = run_with_job(tmp_path)

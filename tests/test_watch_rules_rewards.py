@@ -55,8 +55,9 @@ def test_evidence_and_examples_but_no_verdict() -> None:
     assert "evaluation falls from 0.505 to 0.392" in finding.message
     assert [one.text.split()[0] for one in finding.evidence] == [REWARD, SCORE]
     # Ready to type, for the newest steps and for the first third of those compared.
-    assert "prl episodes /runs/run --env gsm --sort reward --limit 5 --step 21..30" in finding.action
-    assert "prl episodes /runs/run --env gsm --sort reward --limit 5 --step 1..10" in finding.action
+    action = finding.action or ""
+    assert "prl episodes /runs/run --env gsm --sort reward --limit 5 --step 21..30" in action
+    assert "prl episodes /runs/run --env gsm --sort reward --limit 5 --step 1..10" in action
 
 
 def test_one_component_rises_at_the_cost_of_another() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from prl.slurm import values
-from prl.slurm.commands import SECONDS, Kind, Query, Runner, Trouble, run
+from prl.slurm.commands import SECONDS, Kind, Query, Runner, Trouble, not_understood, run
 from prl.slurm.hosts import expand
 from prl.slurm.jobs import checked_id
 from prl.slurm.states import ENDED, JobState, explain, parse_state
@@ -176,7 +176,10 @@ def accounting(ids: Iterable[str], runner: Runner = run, seconds: float = SECOND
     if answer.trouble is not None and answer.trouble.kind is Kind.UNKNOWN_OPTION:
         mark = "|"
         answer = runner(Query((*base, f"--format={_EVERYWHERE}"), seconds))
-    return AccountingAnswer(read_sacct(answer.text, mark), answer.at, answer.trouble)
+    found = read_sacct(answer.text, mark)
+    if answer.trouble is None and not found and answer.text.strip() and not answer.text.startswith("JobID"):
+        return AccountingAnswer({}, answer.at, not_understood(answer, "sacct"))
+    return AccountingAnswer(found, answer.at, answer.trouble)
 
 
 def memory_used(job_id: str, runner: Runner = run, seconds: float = SECONDS) -> tuple[dict[str, int], Trouble | None]:

@@ -46,6 +46,7 @@ class Kind(StrEnum):
     UNKNOWN_OPTION = "unknown option"
     UNKNOWN_JOB = "unknown job"
     TOO_LONG = "too long"
+    NOT_UNDERSTOOD = "not understood"
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,11 @@ class Answer:
     trouble: Trouble | None
     at: float
     """When the answer was complete, seconds since 1970."""
+
+
+def not_understood(answer: Answer, program: str) -> Trouble:
+    """What was printed without an error and is not what was asked for, as of a wrapper in the program's place."""
+    return Trouble(Kind.NOT_UNDERSTOOD, _words(answer.text[:600])[:100], program)
 
 
 Runner = Callable[[Query], Answer]

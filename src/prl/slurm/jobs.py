@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from prl.slurm import values
-from prl.slurm.commands import SECONDS, Answer, Kind, Query, Runner, Trouble, run
+from prl.slurm.commands import SECONDS, Answer, Kind, Query, Runner, Trouble, not_understood, run
 from prl.slurm.hosts import expand
 from prl.slurm.states import JobState, Reason, explain, parse_state
 from prl.slurm.values import ExitCode
@@ -179,9 +179,13 @@ def read_squeue(answer: Answer, mark: str) -> JobsAnswer:
             damaged += 1
         else:
             jobs.append(job)
+    if len(pieces) == 1 and answer.text.strip():
+        damaged = 1
     trouble = answer.trouble
     if trouble is not None and trouble.kind is Kind.UNKNOWN_JOB:
         trouble = None
+    elif trouble is None and damaged and not jobs:
+        trouble = not_understood(answer, "squeue")
     return JobsAnswer(tuple(jobs), answer.at, trouble, damaged)
 
 

@@ -43,6 +43,8 @@ MAX_NODES = 64
 _WINDOW = 96 * 1024
 """Bytes of the beginning and of the end of a job's log that are read."""
 _MEMORY = "slurm.json"
+_SOCKETS = Path("/tmp")
+"""Where engines on a node have sockets that are called after their job."""
 _NODE_FAILURES = ("NODE_FAIL", "BOOT_FAIL")
 
 
@@ -129,6 +131,13 @@ class _Queue:
         """This user's jobs in the queue."""
         return self._memory.mine().jobs if self._runner is not None else ()
 
+    def began_before(self, job_id: str, files: RunFiles) -> bool:
+        """Whether the run did something after the job began: an engine's socket may be that of any run of its owner."""
+        standing = self._memory.standings([job_id])[job_id] if self._runner is not None else None
+        began = standing.job.start if standing is not None and standing.job is not None else None
+        written = max((log.path.stat().st_mtime for log in files.logs if log.path.is_file()), default=0.0)
+        return began is not None and written > began
+
     def nodes(self, standing: Standing | None) -> dict[str, tuple[str, str | None]]:
         """State and reason of the nodes of a job that holds several, or lost one."""
         job = standing.job if standing is not None else None
@@ -169,11 +178,24 @@ def _ids(files: RunFiles, known: Sequence[Recorded], traces: Traces, queue: _Que
             for values in traces.environments
         ],
         log_names=[Path(job.log).name for job in known[-1:] if job.log],
+        socket_names=_sockets(files.root) if search else (),
         jobs=queue.mine() if search else (),
     )
+    if current is not None and current.ways == ("engine socket",) and not queue.began_before(current.id, files):
+        current = None
     if current is not None:
         ids = [*(job_id for job_id in ids if job_id != current.id), current.id]
     return ids[-MAX_JOBS:]
+
+
+def _sockets(root: Path) -> list[str]:
+    """Sockets of engines on this host that belong to whoever owns the run, where all are of one job."""
+    try:
+        owner = root.stat().st_uid
+        own = [path.name for path in _SOCKETS.glob("vllm-rpc-*") if path.lstat().st_uid == owner]
+    except OSError:
+        return []
+    return own if len({name.split("-")[-2] for name in own if name.count("-") > 2}) == 1 else []
 
 
 def _fact(job_id: str, standing: Standing, now: float) -> SlurmJob:
