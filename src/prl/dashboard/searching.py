@@ -17,7 +17,7 @@ from prl.dashboard.errors import ApiError, bad_parameter
 
 SECONDS = 15.0
 """How long one call may look for a regular expression."""
-MAX_BYTES = 512 << 20
+MAX_BYTES = 128 << 20
 """Bytes of records that one call looks through."""
 MAX_LOG_BYTES = 1 << 30
 MAX_HITS = 500

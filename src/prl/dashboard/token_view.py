@@ -18,8 +18,9 @@ MAX_WINDOW = 20_000
 MAX_MARKED = 2000
 MAX_RENDERED = 2_000_000
 """Characters of a rendered branch."""
-_AROUND = 16
-"""Tokens decoded before and behind a window: a character may be spread over several."""
+_AROUND = (16, 512, 8192)
+"""Tokens decoded before and behind a window, since a character may be spread over several; more where some characters
+came out broken: by the rules of some tokenizers one that is cut spoils all that stand beside it."""
 
 
 def token_window(trace: TraceDetail, branch: int, start: int, limit: int, tokenizer: TokenText) -> dict[str, Any]:
@@ -113,13 +114,17 @@ def _existing(trace: TraceDetail, branch: int) -> int:
 
 
 def _texts(trace: TraceDetail, branch: int, start: int, count: int, tokenizer: TokenText) -> list[str] | None:
-    first = max(start - _AROUND, 0)
-    ids = trace.branch_ids(branch, first, start + count + _AROUND)
-    try:
-        texts = tokenizer.parts(ids, begins=first == 0)
-    except Exception:  # a tokenizer of an unforeseen kind, from the library
-        return None
-    return texts[start - first : start - first + count] if texts is not None else None
+    shown = None
+    for around in _AROUND:
+        first = max(start - around, 0)
+        try:
+            texts = tokenizer.parts(trace.branch_ids(branch, first, start + count + around), begins=first == 0)
+        except Exception:  # a tokenizer of an unforeseen kind, from the library
+            return None
+        shown = texts[start - first : start - first + count] if texts is not None else None
+        if shown is None or not any("\ufffd" in text for text in shown):
+            break
+    return shown
 
 
 def _stream(stream: TokenStream, start: int) -> dict[str, Any]:

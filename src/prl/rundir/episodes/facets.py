@@ -20,6 +20,7 @@ NUMERIC = (*FLOATS, *COUNTS, *STEPS, "ship_step")
 """Columns that a histogram can be made of."""
 _LARGEST, _SMALLEST = 1e300, 1e-300
 """Beyond the one, values are in no bin; below the other, they differ by nothing."""
+_MAX_LABEL = 2**62
 _TIMES = ("arrival", "dispatch")
 _TIME_WIDTHS = (
     1.0,
@@ -227,8 +228,10 @@ def _labels(columns: list[Array]) -> Array:
     """One number from 0 on for each different combination."""
     combined = columns[0].astype(np.int64)
     for column in columns[1:]:
-        different, place = np.unique(column, return_inverse=True)
-        combined = np.unique(combined, return_inverse=True)[1] * len(different) + place
+        low, span = int(column.min()), int(column.max()) - int(column.min()) + 1
+        if int(np.abs(combined).max()) >= _MAX_LABEL // span:
+            combined = np.unique(combined, return_inverse=True)[1]
+        combined = combined * span + (column.astype(np.int64) - low)
     labels: Array = np.unique(combined, return_inverse=True)[1]
     return labels
 
