@@ -8,7 +8,7 @@ import pytest
 
 from prl.synth import RunShape, write_run
 from prl.synth.shape import ENVIRONMENTS, Layout
-from prl.watch import gather
+from prl.watch import assess, gather
 from prl.watch.facts import Clock
 from prl.watch.view import View
 from sample_runs import T0, SampleRun, running
@@ -34,6 +34,21 @@ def test_a_step_in_the_future_is_not_progress_for_ever(tmp_path: Path, ahead: fl
     os.utime(metrics, (now + quiet, now + quiet))
     view = View(gather(run.root, now + quiet + 400))
     assert (view.step, view.idle) == (13, pytest.approx(idle + 400 - (ahead if ahead < 60 else 0), abs=2))
+
+
+def test_the_step_that_a_launcher_goes_on_from_is_no_progress(tmp_path: Path) -> None:
+    """It writes that step down before anything starts: the attempt has done nothing and is starting."""
+    run = SampleRun(tmp_path, attempt=2)
+    run.write_resolved(trainer={"max_steps": 40, "resume": {"step": 8}}, orchestrator={"resume": {"step": 8}})
+    run.start_up()
+    now = T0 + 20
+    run.write_status(updated=now)
+    for step, told in ((8, None), (9, now)):
+        run.layout.trainer_step.write_text(f"{step}\n")
+        os.utime(run.layout.trainer_step, (now, now))
+        facts = gather(run.root, now + 5)
+        assert (facts.progress.trainer.value, facts.progress.trainer.time) == (step, told)
+        assert assess(facts).phase == ("starting" if told is None else "running")
 
 
 @pytest.mark.parametrize("layout", ["A", "B", "C"])

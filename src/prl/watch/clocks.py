@@ -32,13 +32,15 @@ def progress_facts(
     *,
     checkpoint: Clock,
     since: float,
+    resumed: int | None,
     now: float,
 ) -> Progress:
-    """All clocks. ``since``: when the attempt began, ``now``: when it is looked at, Unix seconds."""
+    """All clocks. ``since``: when the attempt began, ``now``: when it is looked at, Unix seconds. ``resumed``: the step
+    that it began from."""
     trainer, orchestrator = _interval(lines, "trainer"), _interval(lines, "orchestrator")
     trainer = metrics.trainer_median if metrics.trainer_median is not None else trainer
     orchestrator = metrics.orchestrator_median if metrics.orchestrator_median is not None else orchestrator
-    written, file = _newer(metrics.trainer, _line_clock(lines, "trainer")), _step_file(root, since)
+    written, file = _newer(metrics.trainer, _line_clock(lines, "trainer")), _step_file(root, since, resumed)
     # Of a step that was written down that moment counts, not the file's, which copying a run sets anew.
     known = written.time is not None and written.value == file.value
     clocks = {
@@ -105,8 +107,8 @@ def _interval(lines: Lines, worker: str) -> float | None:
     return median(gaps) if gaps else None
 
 
-def _step_file(root: Path, since: float) -> Clock:
-    """The file with the last finished step, written at the end of each and at no other time."""
+def _step_file(root: Path, since: float, resumed: int | None) -> Clock:
+    """The file with the last finished step, written at the end of each, and by a launcher that goes on from one."""
     path = root / _TRAINER_STEP
     try:
         digits, changed = read_regular(path, 64, root).strip(), path.stat().st_mtime
@@ -114,7 +116,9 @@ def _step_file(root: Path, since: float) -> Clock:
         return Clock()
     if not digits.isdigit() or len(digits) > 18:
         return Clock()
-    return Clock(int(digits), changed if changed >= since else None, _TRAINER_STEP)
+    step = int(digits)
+    advanced = changed >= since and (resumed is None or step > resumed)
+    return Clock(step, changed if advanced else None, _TRAINER_STEP)
 
 
 def _episodes(root: Path, since: float) -> Clock:

@@ -69,6 +69,7 @@ def _gather(run_dir: Path, now: float | None, *, ask_engines: bool, ask_slurm: b
     configs = read_configs(root, files.attempt)
     started = _attempt_started(files, status, lines)
     since = started - 1 if started is not None and len(files.attempts) > 1 else 0.0
+    run = identity_facts(files, configs, status, lines)
     metrics = _metrics(files, since)
     checkpoints = read_checkpoints(root, configs.documents, moment)
     in_short, checkpoint_states = disk.checkpoint_facts(root, checkpoints)
@@ -79,7 +80,7 @@ def _gather(run_dir: Path, now: float | None, *, ask_engines: bool, ask_slurm: b
     return Facts(
         as_of=moment,
         host=people.host,
-        run=identity_facts(files, configs, status, lines),
+        run=run,
         attempt=files.attempt,
         attempts=list(files.attempts),
         attempt_started=started,
@@ -97,6 +98,7 @@ def _gather(run_dir: Path, now: float | None, *, ask_engines: bool, ask_slurm: b
             people.launcher,
             checkpoint=disk.checkpoint_clock(root, checkpoints),
             since=since,
+            resumed=run.resume_step,
             now=moment,
         ),
         pipeline=lines.pipeline,
