@@ -10,9 +10,9 @@ import { stepWords } from "./marks.js";
 import { short } from "./scales.js";
 
 /**
- * @param {{axis: string, range: [number, number], marks: import("./marks.js").Marks | null, start: number | null, slider: {current: HTMLElement | null}}} properties
+ * @param {{axis: string, range: [number, number], marks: import("./marks.js").Marks | null, start: number | null, slider: {current: HTMLElement | null}, hint: boolean}} properties
  */
-export function Readout({ axis, range, marks, start, slider }) {
+export function Readout({ axis, range, marks, start, slider, hint }) {
   const { place, go } = useNavigation();
   const cursor = useContext(CursorContext);
   const at = useCursorAt();
@@ -40,7 +40,7 @@ export function Readout({ axis, range, marks, start, slider }) {
   return html`<div class="readout tn">
     <b class="slider" role="slider" tabindex="0" ref=${slider} aria-label="Cursor of all charts" aria-valuemin=${low} aria-valuemax=${high} aria-valuenow=${at ?? high} aria-valuetext=${words(at, axis, start)} onKeyDown=${key}>${words(at, axis, start)}</b>
     <span class="dim hide-s">${about(at, axis, start, marks)}</span>
-    ${rollouts ? html`<${Link} to=${rollouts}>Rollouts</${Link}>` : html`<span class="dim hide-m"><kbd>${"\u2190"}</kbd> <kbd>${"\u2192"}</kbd> move, <kbd>Enter</kbd> rollouts, drag to zoom all</span>`}
+    ${rollouts ? html`<${Link} to=${rollouts}>Rollouts</${Link}>` : hint && html`<span class="dim hide-m"><kbd>${"\u2190"}</kbd> <kbd>${"\u2192"}</kbd> move, <kbd>Enter</kbd> rollouts, drag to zoom all</span>`}
   </div>`;
 }
 

@@ -3,7 +3,7 @@
 import { useThrottled } from "../lib/hooks.js";
 import { useNavigation } from "../lib/location.js";
 import { usePulse } from "../lib/pulse.js";
-import { useCallback, useEffect, useMemo, useState } from "../lib/ui.js";
+import { useCallback, useEffect, useMemo, useRef, useState } from "../lib/ui.js";
 import { Cursor } from "./cursor.js";
 import { parseZoom, zoomText } from "./zoom.js";
 
@@ -65,4 +65,30 @@ export function usePinnedCursor() {
     };
   }, [cursor, place, go, at]);
   return cursor;
+}
+
+/**
+ * What all charts share; the same object for as long as nothing of it changes.
+ * @param {ChartState} state
+ * @param {[number, number]} range
+ * @param {import("./plot.js").Marks} marks
+ * @param {{current: HTMLElement | null}} slider
+ * @returns {import("./chart.js").Frame}
+ */
+export function useChartFrame(state, range, marks, slider) {
+  const newest = useRef(state);
+  newest.current = state;
+  return useMemo(
+    () => ({
+      axis: state.axis,
+      smoothing: state.smoothing,
+      log: state.log,
+      range,
+      marks,
+      onZoom: (from, to) => newest.current.setZoom([from, to]),
+      onReset: () => newest.current.setZoom(null),
+      onPick: () => slider.current?.focus({ preventScroll: true }),
+    }),
+    [state.axis, state.smoothing, state.log, range[0], range[1], marks],
+  );
 }

@@ -17,17 +17,16 @@ import { AXES, MOST_COMPARED } from "./state.js";
  * @param {import("./marks.js").Marks | null} properties.marks
  * @param {number | null} properties.start
  * @param {{current: HTMLElement | null}} properties.slider
- * @param {any} [properties.children]  more controls, first
+ * @param {boolean} [properties.hint]  whether the keys are told
  * @param {any} [properties.more]  more controls, after smoothing
  */
-export function Toolbar({ state, range, marks, start, slider, children, more }) {
+export function Toolbar({ state, range, marks, start, slider, hint = true, more }) {
   return html`<div class="toolbar tools">
-    ${children}
     <${Choice} label="X axis" value=${state.axis} options=${AXES} onChange=${state.setAxis} />
     <${Smoothing} state=${state} />
     ${more}
     <${Compare} state=${state} />
-    <${Readout} axis=${state.axis} range=${range} marks=${marks} start=${start} slider=${slider} />
+    <${Readout} axis=${state.axis} range=${range} marks=${marks} start=${start} slider=${slider} hint=${hint} />
     ${state.zoom && html`<button type="button" class="btn quiet" onClick=${() => state.setZoom(null)}><${Icon} name="close" />Zoom</button>`}
     <${Legend} />
   </div>`;

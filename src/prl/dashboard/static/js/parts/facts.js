@@ -50,6 +50,11 @@ export function endWords({ max_steps: max, endless }) {
   return endless ? "/ no end" : "";
 }
 
+/** Texts as sentences, one after the other: each begins large and ends with a stop. @param {...(string | null | undefined)} texts */
+export function sentences(...texts) {
+  return texts.map((text) => (text ?? "").trim()).filter(Boolean).map((text) => capital(text) + (/[.!?:]$/.test(text) ? "" : ".")).join(" ");
+}
+
 const SEVERITIES = /** @type {Record<string, string>} */ ({ critical: "Down", warning: "Degraded", info: "Note" });
 
 /** The look of a finding: advice and information are notes. @param {{severity: string, kind?: string}} finding */

@@ -2,7 +2,7 @@
 
 import { html } from "../lib/ui.js";
 import { HealthBadge } from "./badge.js";
-import { findingLook, findingWhen } from "./facts.js";
+import { findingLook, findingWhen, sentences } from "./facts.js";
 import { Link, placeOf } from "./link.js";
 import { useNavigation } from "../lib/location.js";
 import { plural } from "../lib/format.js";
@@ -28,7 +28,7 @@ export function Findings({ verdict: { data, error, again }, atMost = 5 }) {
   const findings = data.findings;
   const rows = findings.map((finding, index) => html`<${Row} key=${`${finding.rule} ${index}`} finding=${finding} step=${data.verdict.step} />`);
   return html`<ul class="findings" aria-label="Findings">
-      ${rows.length === 0 && html`<li class="finding quiet"><${HealthBadge} health=${data.verdict.health} /><div class="dim">${data.verdict.reason ?? "Nothing was found to be wrong."}</div></li>`}
+      ${rows.length === 0 && html`<li class="finding quiet"><${HealthBadge} health=${data.verdict.health} /><div class="dim">${sentences(data.verdict.reason ?? "Nothing was found to be wrong")}</div></li>`}
       ${rows.slice(0, atMost)}
     </ul>
     ${rows.length > atMost && html`<details class="more-findings"><summary>${plural(rows.length - atMost, "more finding")}</summary><ul class="findings">${rows.slice(atMost)}</ul></details>`}
@@ -54,7 +54,7 @@ function Row({ finding, step }) {
         ${finding.evidence.length > MOST_EVIDENCE && html`<span class="faint">${finding.evidence.length - MOST_EVIDENCE} more</span>`}
       </div>
     </div>
-    <div class="why">${finding.cause} ${finding.action}</div>
+    <div class="why">${sentences(finding.cause, finding.action)}</div>
     <div class="when">${when || (time !== null && html`<${Ago} time=${time} suffix=" ago" />`)}</div>
   </li>`;
 }

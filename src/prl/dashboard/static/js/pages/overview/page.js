@@ -4,7 +4,7 @@ import { Chart } from "../../charts/chart.js";
 import { CursorContext } from "../../charts/cursor.js";
 import { placesOf } from "../../charts/marks.js";
 import { rangeOf } from "../../charts/model.js";
-import { useChartState, useMetricsVersion, usePinnedCursor } from "../../charts/state.js";
+import { useChartFrame, useChartState, useMetricsVersion, usePinnedCursor } from "../../charts/state.js";
 import { ComparedRuns, Toolbar } from "../../charts/toolbar.js";
 import { runPath } from "../../lib/api.js";
 import { useData } from "../../lib/data.js";
@@ -12,7 +12,7 @@ import { useNavigation } from "../../lib/location.js";
 import { html, useEffect, useMemo, useRef, useState } from "../../lib/ui.js";
 import { Findings } from "../../parts/findings.js";
 import { RunHeader } from "../../parts/header.js";
-import { useRun, useVerdict } from "../../parts/run.js";
+import { useRunNames, useVerdict } from "../../parts/run.js";
 import { Failed } from "../../parts/states.js";
 import { BottleneckBar } from "./bottleneck.js";
 import { useCompared } from "./compared.js";
@@ -67,7 +67,7 @@ function useOverview(run, state, version) {
 function Body({ state, data, run }) {
   const { overview, compared } = data;
   const slider = useRef(/** @type {HTMLElement | null} */ (null));
-  const names = useNames(run, state.compare);
+  const names = useRunNames(run, state.compare);
   const others = state.compare.map((id) => ({ name: names[id] ?? id, overview: compared.overviews[id] })).filter(({ overview: one }) => one && one.axis === state.axis);
   const sections = useMemo(
     () => (overview === null ? null : merged([{ name: names[run], overview }, ...others.map(({ name, overview: one }) => ({ name, overview: elapsed(one) }))])),
@@ -76,8 +76,8 @@ function Body({ state, data, run }) {
   const all = sections?.flatMap(({ charts }) => charts.flatMap(({ lines }) => lines)) ?? [];
   const range = state.zoom ?? rangeOf(all) ?? /** @type {[number, number]} */ ([0, 1]);
   const marks = useMemo(() => placesOf(overview?.marks, state.axis, overview?.start ?? null), [overview, state.axis]);
-  const frame = useFrame(state, range, marks, slider);
-  return html`<div class=${data.loading && data.error === null ? "" : data.error ? "old" : ""}>
+  const frame = useChartFrame(state, range, marks, slider);
+  return html`<div class="overview-page ${data.error ? "old" : ""}">
     <${Tiles} tiles=${overview?.tiles ?? null} />
     <${BottleneckBar} bottleneck=${overview?.bottleneck ?? null} waiting=${overview === null} />
     <${Toolbar} state=${state} range=${range} marks=${overview?.marks ?? null} start=${overview?.start ?? null} slider=${slider} />
@@ -85,42 +85,6 @@ function Body({ state, data, run }) {
     ${sections === null ? html`<${Skeleton} />` : sections.map((section) => html`<${Section} key=${section.id} section=${section} frame=${frame} why=${overview?.missing} />`)}
     ${overview?.partial && html`<p class="state faint">Only the newest part of a large metrics file is drawn; the rest is being read.</p>`}
   </div>`;
-}
-
-/**
- * What all charts share; the same object for as long as nothing of it changes.
- * @param {import("../../charts/state.js").ChartState} state
- * @param {[number, number]} range
- * @param {import("../../charts/plot.js").Marks} marks
- * @param {{current: HTMLElement | null}} slider
- * @returns {import("../../charts/chart.js").Frame}
- */
-function useFrame(state, range, marks, slider) {
-  const newest = useRef(state);
-  newest.current = state;
-  return useMemo(
-    () => ({
-      axis: state.axis,
-      smoothing: state.smoothing,
-      log: state.log,
-      range,
-      marks,
-      onZoom: (from, to) => newest.current.setZoom([from, to]),
-      onReset: () => newest.current.setZoom(null),
-      onPick: () => slider.current?.focus({ preventScroll: true }),
-    }),
-    [state.axis, state.smoothing, state.log, range[0], range[1], marks],
-  );
-}
-
-/** The names of the compared runs, as soon as the list of runs is there. @param {string} own @param {readonly string[]} others @returns {Record<string, string>} */
-function useNames(own, others) {
-  const name = useRun(own).data?.run.name ?? own.replace(/~[0-9a-f]{8}$/, "");
-  const { data } = useData(others.length ? "runs" : null);
-  return useMemo(
-    () => ({ ...Object.fromEntries(others.map((id) => [id, (data?.rows ?? []).find((/** @type {any} */ row) => row.id === id)?.name ?? id.replace(/~[0-9a-f]{8}$/, "")])), [own]: name }),
-    [data, name, others.join(" ")],
-  );
 }
 
 /** @param {{section: import("./merge.js").Section, frame: import("../../charts/chart.js").Frame, why?: {section: string, why: string}[]}} properties */
