@@ -6,7 +6,6 @@ reads what is new. Left out: what is done with the rows.
 """
 
 import contextlib
-import secrets
 import threading
 import time
 from collections.abc import Iterator
@@ -27,8 +26,6 @@ _SLICE = 4 * 1024**2
 """Bytes that the thread reads without letting others to the store."""
 _PAUSE = 0.002
 """Seconds between two slices, in which others come to their turn."""
-_THIS_PROCESS = secrets.token_hex(4)
-"""In every version, since counts of another process say nothing about this one's."""
 
 
 class MetricFeed:
@@ -54,12 +51,11 @@ class MetricFeed:
             yield self._first or self._opened()
 
     def version(self) -> str:
-        """Changes when an answer from the metrics may."""
+        """Changes when an answer from the metrics may, in this process."""
         with self._lock:
             self._look()
             # While the first rows stand for all, it is them that answers are made from.
-            version = f"first-{self._first.version}" if self._first is not None else str(self._opened().version)
-            return f"{_THIS_PROCESS}-{version}"
+            return f"first-{self._first.version}" if self._first is not None else str(self._opened().version)
 
     def close(self) -> None:
         """End reading in the background."""

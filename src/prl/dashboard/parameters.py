@@ -4,7 +4,6 @@ A parameter that is unknown, repeated where one is meant, or out of its bounds i
 nested or JSON-valued parameters; a route that needs structure takes a body.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -79,7 +78,7 @@ class Parameter:
             value = int(text) if self.kind == "integer" else float(text)
         except ValueError:
             raise bad_parameter(self.name, f"is {'a whole' if self.kind == 'integer' else 'a'} number") from None
-        if not math.isfinite(value) or abs(value) > 2**53:
+        if not abs(value) <= 2**53:  # not a number, infinite, or more than a float can hold
             raise bad_parameter(self.name, "is not a number that can be used")
         if self.minimum is not None and value < self.minimum:
             raise bad_parameter(self.name, f"is at least {self.minimum:g}")

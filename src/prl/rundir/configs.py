@@ -14,7 +14,7 @@ from typing import Any
 from prl.rundir.layout import numbered
 from prl.rundir.tree import RunTree
 from prl.rundir.untyped import as_object
-from prl.text.secrets import mask_secrets
+from prl.text.secrets import MASK, mask_secrets
 
 Document = dict[str, Any]
 Keys = tuple[str | int, ...]
@@ -24,8 +24,9 @@ ABSENT = "absent"
 
 _LAUNCH_FILES = (".toml", ".json", ".yaml", ".yml")
 _NOT_GIVEN = ("environment.json",)
-_MAX_SHOWN = 400
+MAX_SHOWN = 400
 """Characters of a value in a difference that is shown."""
+_LIKE_A_SECRET = "a1b2c3d4"
 _MAX_DEPTH = 50
 """Levels of one."""
 
@@ -65,7 +66,7 @@ class Change:
     def to_json(self) -> dict[str, Any]:
         """For output: values as they are, secrets masked and long texts cut."""
         sides = {
-            name: _shown(self.keys, value)
+            name: shown(self.keys, value)
             for name, value, without in (("before", self.before, "added"), ("after", self.after, "removed"))
             if self.kind != without
         }
@@ -228,16 +229,28 @@ def _order(key: str | int) -> tuple[bool, int, str]:
     return (False, key, "") if isinstance(key, int) else (True, 0, key)
 
 
-def _shown(keys: Keys, value: Any, depth: int = _MAX_DEPTH) -> Any:
-    """A value of a difference, by the name it goes by: ``api_key`` hides what ``name`` does not."""
+def shown(keys: Keys, value: Any, width: int = MAX_SHOWN, depth: int = _MAX_DEPTH) -> Any:
+    """A value for output, by the name it goes by: ``api_key`` hides what ``name`` does not. Texts are cut at
+    ``width`` characters."""
     name = next((key for key in reversed(keys) if isinstance(key, str)), "")
     if isinstance(value, Mapping | list) and depth == 0:
         return "…"
     if isinstance(value, Mapping):
-        return {key: _shown((key,), entry, depth - 1) for key, entry in value.items()}
+        return {key: shown((key,), entry, width, depth - 1) for key, entry in value.items()}
     if isinstance(value, list):
-        return [_shown(keys, entry, depth - 1) for entry in value]
+        return [shown(keys, entry, width, depth - 1) for entry in value]
     if isinstance(value, str):
-        masked = mask_secrets(f"{name}={value}").removeprefix(f"{name}=")
-        return masked if len(masked) <= _MAX_SHOWN else masked[: _MAX_SHOWN - 1] + "…"
+        masked = _masked(name, value)
+        return masked if len(masked) <= width else masked[: width - 1] + "…"
+    if isinstance(value, int | float) and not isinstance(value, bool) and _masked(name, str(value)) == MASK:
+        return MASK
     return value if not isinstance(value, float) or math.isfinite(value) else None
+
+
+def _masked(name: str, text: str) -> str:
+    """The value of a name. Where the name speaks of a secret nothing of it is left, also behind a space."""
+    given = f"{name}={text}"
+    masked = mask_secrets(given)
+    if masked != given and mask_secrets(f"{name}={_LIKE_A_SECRET}") == f"{name}={MASK}":
+        return MASK
+    return masked.removeprefix(f"{name}=")

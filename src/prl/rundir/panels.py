@@ -3,8 +3,9 @@
 ``panels.json`` beside this module is their one list, for every overview there is. Its form is the one that prime-rl's
 has (``common_metrics``, ``common_regexes``, ``rl``, ``sft``, each of sections with entries of ``metric``, ``metrics``
 or ``regex``), so that its readers understand ours; titles, units and limits are further fields of the entries, of
-``sections`` and of ``metrics``, a list of what keys mean (``example``: a key that ``regex`` fits). Keys are matched under their newer names, so that the runs
-of older writers are drawn too. Left out: drawing, and what a limit's number is (a threshold of the watch side).
+``sections`` and of ``metrics``, a list of what keys mean (``example``: a key that ``regex`` fits). Keys are matched
+under their newer names, so that the runs of older writers are drawn too. Left out: drawing, and what a limit's number
+is (a threshold of the watch side).
 """
 
 import json
@@ -253,7 +254,7 @@ def _read_panel(entry: Mapping[str, Any], meanings: Sequence[Meaning]) -> Panel:
     regex = entry.get("regex")
     if bool(metrics) == (regex is not None):
         raise ValueError(f"a panel has metrics or a regex: {entry}")
-    example = entry.get("example") or (metrics[0] if metrics else regex)
+    example: str = entry.get("example") or (*metrics, regex)[0]
     known = _meaning(meanings, example) or Meaning(example, entry.get("title", example), "")
     return Panel(
         id=entry.get("id", example),

@@ -4,6 +4,8 @@ from typing import Any
 
 from prl.dashboard.openapi import document
 from prl.dashboard.routes import (
+    compare,
+    configs,
     episode,
     episodes,
     export,
@@ -34,6 +36,8 @@ ROUTES: tuple[Route, ...] = (
     *reports.ROUTES,
     *overview.ROUTES,
     *metrics.ROUTES,
+    *compare.ROUTES,
+    *configs.ROUTES,
     *episodes.ROUTES,
     *groups.ROUTES,
     *search.ROUTES,

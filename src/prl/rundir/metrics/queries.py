@@ -134,6 +134,24 @@ def last_step(columns: Columns, producer: int) -> int | None:
     return None if newest == NO_STEP else newest
 
 
+def clock(columns: Columns) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Each step that stands, ascending, and when its last row was written; as if clocks never went back."""
+    rows = columns.rows
+    chosen = rows.plain & (rows.steps != NO_STEP) & (rows.until == STANDING) & ~np.isnan(rows.times)
+    steps, times = rows.steps[chosen], rows.times[chosen]
+    order = np.lexsort((times, steps))
+    steps, times = steps[order], times[order]
+    last = np.append(steps[1:] != steps[:-1], np.ones(min(len(steps), 1), np.bool_))
+    return steps[last], np.maximum.accumulate(times[last])
+
+
+def first_step(columns: Columns, since: float, until: float) -> int | None:
+    """The lowest step of the rows written from ``since`` on and before ``until``, evaluations aside."""
+    rows = columns.rows
+    steps = rows.steps[rows.plain & (rows.steps != NO_STEP) & (rows.times >= since) & (rows.times < until)]
+    return int(steps.min()) if len(steps) else None
+
+
 def _find(columns: Columns, series: int) -> _Found:
     return _Found(*columns.segments.find(series))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from prl.rundir.following import READ_BLOCK, Block, Follower
 from prl.rundir.jsonl import Damage
@@ -17,6 +18,7 @@ from prl.rundir.metrics import queries, stored
 from prl.rundir.metrics.intake import Columns
 from prl.rundir.metrics.queries import Extent, SeriesData, Window
 from prl.rundir.metrics.reader import Point
+from prl.rundir.metrics.summaries import Summary, summarise
 from prl.rundir.metrics.tail import MetricsTail, place_before_last, read_tail
 from prl.rundir.regular import is_file, is_inside
 
@@ -188,6 +190,24 @@ class MetricsStore:
         if producer is not None and number is None:
             return {}
         return queries.last_values(self._columns, number)
+
+    def clock(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Each step that stands, ascending, and when its last row was written (Unix seconds, never falling)."""
+        return queries.clock(self._columns)
+
+    def first_step(self, since: float, until: float) -> int | None:
+        """The lowest step of the rows written from ``since`` on and before ``until``, evaluations aside."""
+        return queries.first_step(self._columns, since, until)
+
+    @property
+    def first_time(self) -> float | None:
+        """Unix seconds of the oldest row."""
+        oldest = float(np.fmin.reduce(self._columns.rows.times, initial=np.nan))
+        return None if np.isnan(oldest) else oldest
+
+    def summaries(self) -> list[Summary]:
+        """What a list of all series says of each, sorted by (producer, key)."""
+        return summarise(self._columns)
 
     def tail(self, cursor: str | None = None, limit: int = 100, *, since: float | None = None) -> MetricsTail:
         """The rows since ``cursor`` (without one the newest), at most ``limit``, as far as the store was refreshed.

@@ -1,0 +1,55 @@
+"""What runs were configured with, and what differs."""
+
+from typing import Any
+
+from prl.dashboard.parameters import Parameter
+from prl.dashboard.routing import Call, Route, head
+
+MAX_ATTEMPT = 10**12
+
+
+def configs(call: Call) -> dict[str, Any]:
+    from prl.dashboard import run_configs
+
+    with call.run.rest() as run:
+        return head(**run_configs.configs(run, call.query["attempt"]))
+
+
+def config_diff(call: Call) -> dict[str, Any]:
+    from prl.dashboard import run_configs
+
+    sides = []
+    for parameter in ("a", "b"):
+        wanted, attempt = run_configs.split_target(parameter, call.query[parameter])
+        with call.workspace.open(wanted).rest() as run:
+            sides.append(run_configs.read(run, attempt))
+    return head(
+        a={"run": call.query["a"], "attempt": sides[0].attempt},
+        b={"run": call.query["b"], "attempt": sides[1].attempt},
+        **run_configs.differences(*sides),
+    )
+
+
+ROUTES = (
+    Route(
+        "/api/v1/runs/{run}/configs",
+        configs,
+        "What an attempt was configured with, secrets masked",
+        "`attempt` (null: a layout without attempts), `attempts`, `command`, `cwd`, `files` (`name`, `text` as "
+        "written), `documents` (by component, resolved), `addresses` (of environment servers), `environment`, "
+        "`trouble`",
+        parameters=(
+            Parameter("attempt", "integer", "The attempt; default: the newest", minimum=0, maximum=MAX_ATTEMPT),
+        ),
+    ),
+    Route(
+        "/api/v1/config-diff",
+        config_diff,
+        "What differs between the resolved configurations of two attempts, of one run or of two",
+        "`rows` (`key`, `keys`, `before`, `after`, `kind`: added, removed or changed), `counts`, `truncated`",
+        parameters=(
+            Parameter("a", "text", "RUN or RUN:attempt", required=True),
+            Parameter("b", "text", "RUN or RUN:attempt", required=True),
+        ),
+    ),
+)
