@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { besideToken, cuts, Heights, pieceOfToken, piecesBetween, tokenAt } from "../../src/prl/dashboard/static/js/pages/viewer/chunks.js";
+import { besideToken, cutNear, cuts, Heights, pieceOfToken, piecesBetween, tokenAt } from "../../src/prl/dashboard/static/js/pages/viewer/chunks.js";
 import { blocks } from "../../src/prl/dashboard/static/js/pages/viewer/blocks.js";
 import { drawing, extent, secondsOf, ticks } from "../../src/prl/dashboard/static/js/pages/viewer/lanes.js";
 import { nextMarked } from "../../src/prl/dashboard/static/js/pages/viewer/marked.js";
@@ -119,10 +119,11 @@ test("windows of tokens are loaded once, when they are needed", async () => {
 });
 
 test("pieces are cut where lines end, and the same ones wherever one looks from", () => {
-  assert.deepEqual(cuts(100, 300, () => false), [100]);
-  assert.deepEqual(cuts(100, 900, () => false), [100, 356, 612]);
-  assert.deepEqual(cuts(0, 600, (position) => position === 249), [0, 250, 512 - 512 + 512].filter((cut) => cut < 600 - 112));
-  assert.deepEqual(cuts(0, 1000, (position) => position === 260 || position === 530), [0, 261, 531, 768]);
+  assert.deepEqual(cuts(100, 300, (nominal) => nominal), [100]);
+  assert.deepEqual(cuts(100, 900, (nominal) => nominal), [100, 356, 612]);
+  const near = (nominal) => cutNear(nominal, (position) => position === 260 || position === 530);
+  assert.deepEqual(cuts(0, 1000, near), [0, 261, 531, 768]);
+  assert.equal(cutNear(500, (position) => position === 300), 500);
 });
 
 test("the pieces on the screen, by heights that were measured and guessed", () => {
@@ -171,7 +172,7 @@ test("a result stands under its call, and in a branch tokens have their place", 
   assert.ok(messagesOf(nodes, null, "all").every(({ asTokens }) => !asTokens));
   const derived = messagesOf(nodes, { ...branch, nodes: null, leaf: 4 }, "sampled");
   assert.deepEqual(derived.map(({ node: { index } }) => index), [0, 1, 3, 4]);
-  const pieces = piecesOf(messages, () => false, 800);
+  const pieces = piecesOf(messages, (nominal) => nominal, 800);
   assert.deepEqual(pieces.filter(({ message }) => message === 1).map(({ first, last, head, tail }) => [first, last, head, tail]), [[10, 266, true, false], [266, 522, false, false], [522, 710, false, true]]);
   assert.equal(prettyArguments('{"a":1}'), '{\n  "a": 1\n}');
   assert.equal(prettyArguments("not json"), "not json");

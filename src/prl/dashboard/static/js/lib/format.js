@@ -2,6 +2,8 @@
 
 export const NONE = "n/a";
 const MINUS = "\u2212";
+/** Made once: `toLocaleString` makes one a call, which is felt in long lists. */
+const GROUPED = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 
 /** @param {unknown} value @returns {value is number} */
 const known = (value) => typeof value === "number" && Number.isFinite(value);
@@ -17,9 +19,9 @@ export function number(value) {
   if (!known(value)) return NONE;
   const size = Math.abs(value);
   if (size === 0) return "0";
-  if (Number.isInteger(value) && size < 1e7) return signed(value.toLocaleString("en-US"));
+  if (Number.isInteger(value) && size < 1e7) return signed(GROUPED.format(value));
   if (size >= 1e7 || size < 1e-4) return signed(value.toExponential(2).replace("e+", "e"));
-  if (size >= 1000) return signed(value.toLocaleString("en-US", { maximumFractionDigits: 0 }));
+  if (size >= 1000) return signed(GROUPED.format(value));
   if (size >= 100) return signed(value.toFixed(1));
   if (size >= 10) return signed(value.toFixed(2));
   if (size >= 0.1) return signed(value.toFixed(3));
@@ -28,7 +30,7 @@ export function number(value) {
 
 /** A whole number with separators. @param {number | null | undefined} value */
 export function count(value) {
-  return known(value) ? signed(Math.round(value).toLocaleString("en-US")) : NONE;
+  return known(value) ? signed(GROUPED.format(Math.round(value))) : NONE;
 }
 
 /** A share of 1 as per cent. @param {number | null | undefined} value */

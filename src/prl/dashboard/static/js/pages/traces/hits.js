@@ -78,12 +78,13 @@ export function Hits({ text }) {
 /** @param {{hit: any, text: string}} properties */
 function Hit({ hit, text }) {
   const { place } = useNavigation();
-  const excerpt = String(hit.excerpt?.text ?? hit.excerpt ?? "");
-  const [start, end] = [hit.start ?? hit.excerpt?.start ?? 0, hit.end ?? hit.excerpt?.end ?? 0];
-  const matched = excerpt.slice(start, end) || text;
-  const to = place.with({ text: null, regex: null, case: null, hit: text, episode: hit.ref ?? hit.episode_id, trace: hit.trace, node: hit.node, find: matched.slice(0, 300), overlay: null });
+  // The server counts characters, not halves of them.
+  const excerpt = Array.from(String(hit.excerpt));
+  const piece = (/** @type {number} */ from, /** @type {number} */ to) => excerpt.slice(from, to).join("");
+  const matched = piece(hit.start, hit.end) || text;
+  const to = place.with({ text: null, regex: null, case: null, hit: text, episode: hit.ref, trace: hit.trace, node: hit.node, find: matched.slice(0, 300), overlay: null });
   return html`<li><${Link} to=${to}>
     <span class="tn acc">${count(hit.line)}</span><span class="dim">${[hit.role ?? hit.field, hit.node === null || hit.node === undefined ? null : `message ${hit.node + 1}`].filter(Boolean).join(", ")}</span>
-    <span class="mono ex">${visibleText(excerpt.slice(0, start))}<mark>${visibleText(excerpt.slice(start, end))}</mark>${visibleText(excerpt.slice(end))}</span>
+    <span class="mono ex">${visibleText(piece(0, hit.start))}<mark>${visibleText(piece(hit.start, hit.end))}</mark>${visibleText(piece(hit.end, excerpt.length))}</span>
   </${Link}></li>`;
 }

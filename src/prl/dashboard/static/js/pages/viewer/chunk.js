@@ -11,7 +11,8 @@ import { visibleToken } from "./visible.js";
  * @typedef {object} Paint
  * @property {import("./overlays.js").Overlay} overlay
  * @property {readonly number[]} bounds
- * @property {number | null} active
+ * @property {number | null} active  the chosen token
+ * @property {number | null} stop  the one that Tab goes to
  * @property {readonly (readonly [number, number, string])[]} quoted  tokens from first up to last, and why
  */
 
@@ -49,7 +50,7 @@ function spansOf(tokens, first, last) {
 }
 
 /** @param {Element} element @param {import("./tokens.js").Tokens} tokens @param {number} first @param {Paint} paint */
-function colour(element, tokens, first, { overlay, bounds, active, quoted }) {
+function colour(element, tokens, first, { overlay, bounds, active, stop, quoted }) {
   const stream = overlay.stream ?? "";
   let position = first;
   for (let span = element.firstElementChild; span; span = span.nextElementSibling, position += 1) {
@@ -60,8 +61,8 @@ function colour(element, tokens, first, { overlay, bounds, active, quoted }) {
     const quote = quoted.length > 0 ? quoted.find(([from, to]) => at >= from && at < to) : undefined;
     if (quote) name += " qt";
     if (span.className !== name) span.className = name;
-    const stop = at === active ? 0 : -1;
+    const order = at === stop ? 0 : -1;
     const focusable = /** @type {HTMLElement} */ (span);
-    if (focusable.tabIndex !== stop) focusable.tabIndex = stop;
+    if (focusable.tabIndex !== order) focusable.tabIndex = order;
   }
 }

@@ -2,25 +2,25 @@
 
 /** Tokens of a piece, about: cut where a line ends, when one ends near. */
 export const CHUNK = 256;
-const NEAR = 112;
+export const NEAR = 112;
 
 /**
  * Where to cut tokens first up to last.
  * @param {number} first
  * @param {number} last
- * @param {(position: number) => boolean} endsLine whether the token is loaded and a line ends with it
+ * @param {(nominal: number) => number} near  where to cut near a place
  * @param {number} [size]
  * @returns {number[]} the first token of each piece
  */
-export function cuts(first, last, endsLine, size = CHUNK) {
+export function cuts(first, last, near, size = CHUNK) {
   const found = [first];
   // Cuts lie near multiples of the size from the first on, whatever lies before, so that those of one place stay.
-  for (let nominal = first + size; nominal < last - NEAR; nominal += size) found.push(cutNear(nominal, endsLine));
+  for (let nominal = first + size; nominal < last - NEAR; nominal += size) found.push(near(nominal));
   return found;
 }
 
-/** @param {number} nominal @param {(position: number) => boolean} endsLine */
-function cutNear(nominal, endsLine) {
+/** The cut behind the end of a line that is nearest to a place; the place itself where no line ends near. @param {number} nominal @param {(position: number) => boolean} endsLine */
+export function cutNear(nominal, endsLine) {
   for (let away = 0; away < NEAR; away += 1) {
     if (endsLine(nominal - 1 - away)) return nominal - away;
     if (endsLine(nominal - 1 + away)) return nominal + away;

@@ -52,7 +52,7 @@ export function Minimap({ map, overlay, bounds, screen, active, onGo }) {
       <canvas ref=${canvas} aria-hidden="true"></canvas>
       ${active !== null && total > 0 && html`<span class="here" style=${{ left: `${(active / total) * 100}%` }} aria-hidden="true"></span>`}
     </div>
-    <div class="row small faint tn ends"><span>Token 0</span><span class="grow"></span><span>shaded: on screen</span><span class="grow"></span><span>${count(total)}</span></div>
+    <div class="row small faint tn mends"><span>Token 0</span><span class="grow"></span><span>shaded: on screen</span><span class="grow"></span><span>${count(total)}</span></div>
   </div>`;
 }
 

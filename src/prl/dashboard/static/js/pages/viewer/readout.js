@@ -78,7 +78,7 @@ function Known({ token }) {
     ...(values.reference_logprob === null ? [] : [["reference", "Reference log-probability", valueText("reference_logprob", values.reference_logprob)]]),
   ];
   return html`<div class="row"><h2>Token</h2><span class="tokn mono ${token.name}">${tokenName(token.text)}</span><span class="faint tn">id ${token.id ?? "n/a"}</span>${token.special && html`<span class="tag">special</span>`}${token.pinned && html`<span class="tag">pinned</span>`}
-      <span class="grow"></span><span class="faint small tn nowrap">position ${count(token.position)} of ${count(token.total)}</span></div>
+      <span class="grow"></span><span class="faint small tn nowrap" title="Position in the branch, from 0">${count(token.position)} of ${count(token.total)}</span></div>
     <dl>${rows.map(([id, label, value]) => html`<div key=${id}><dt>${label}</dt><dd class="tn ${id === token.overlay ? "strong" : ""} ${value === "n/a" ? "faint" : ""}">${value}</dd></div>`)}</dl>
     <div class="row mk">
       ${mask(values.loss_mask, "in the loss", "not in the loss")}

@@ -1,5 +1,7 @@
 /** Tokens of a branch, held in windows that are loaded when they are needed. No DOM; who loads is handed in. */
 
+import { cutNear, NEAR } from "./chunks.js";
+
 export const WINDOW = 4000;
 /** Windows that are held at most: of the nine streams some 30 MB. */
 const HELD = 40;
@@ -34,6 +36,18 @@ export class Tokens {
     /** Why there are ids but no texts; "" when there are. */
     this.withoutText = "";
     this.version = 0;
+    /** Cuts that will not change any more. @type {Map<number, number>} */
+    this.cuts = new Map();
+  }
+
+  /** Where to cut the branch near a place: behind a line, once what is around is loaded. @param {number} nominal */
+  cut(nominal) {
+    const known = this.cuts.get(nominal);
+    if (known !== undefined) return known;
+    if (!this.has(nominal - NEAR, Math.min(this.total, nominal + NEAR))) return nominal;
+    const found = cutNear(nominal, (position) => this.text(position)?.endsWith("\n") === true);
+    this.cuts.set(nominal, found);
+    return found;
   }
 
   /** Whether all tokens from first up to last are there; those that are not will be. @param {number} first @param {number} last */

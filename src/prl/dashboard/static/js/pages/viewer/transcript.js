@@ -66,11 +66,11 @@ const ROOM = 20;
 /**
  * The pieces that messages are drawn in.
  * @param {readonly Message[]} messages
- * @param {(position: number) => boolean} endsLine
+ * @param {(nominal: number) => number} near  where to cut near a place
  * @param {number} width pixels that a message's text has
  * @returns {import("./chunks.js").Piece[]}
  */
-export function piecesOf(messages, endsLine, width) {
+export function piecesOf(messages, near, width) {
   const perLine = Math.max(20, Math.min(96, Math.floor(width / 7.8)));
   /** @type {import("./chunks.js").Piece[]} */
   const pieces = [];
@@ -80,7 +80,7 @@ export function piecesOf(messages, endsLine, width) {
       pieces.push({ key: `${node.index} text`, message, first: 0, last: 0, from: first, to: first + node.tokens, head: true, tail: true, about });
       return;
     }
-    const starts = cuts(first, first + node.tokens, endsLine);
+    const starts = cuts(first, first + node.tokens, near);
     starts.forEach((start, nth) => {
       const last = starts[nth + 1] ?? first + node.tokens;
       const lines = Math.ceil(((last - start) * 4.2) / perLine);

@@ -45,7 +45,7 @@ export function Transcript({ data, trace, index, branch, seen }) {
   const messages = useMemo(() => messagesOf(nodes, branch, form), [nodes, branch, form]);
   const box = useRef(/** @type {HTMLDivElement | null} */ (null));
   const [width, setWidth] = useState(800);
-  const pieces = useMemo(() => piecesOf(messages, (position) => (tokens.text(position) ?? "").endsWith("\n"), width), [messages, version, width]);
+  const pieces = useMemo(() => piecesOf(messages, (nominal) => tokens.cut(nominal), width), [messages, version, width]);
   const heights = useMemo(() => new Heights(), [form]);
   const [measured, setMeasured] = useState(0);
   const tops = useMemo(() => heights.tops(pieces), [pieces, heights, measured]);
@@ -165,7 +165,8 @@ export function Transcript({ data, trace, index, branch, seen }) {
     go(place.with({ token: position, overlay: place.get("overlay") || overlay.id, node: null }), { replace: true });
   };
 
-  const paint = useMemo(() => ({ overlay, bounds, active: active ?? firstDrawn(pieces, range), quoted }), [overlay, bounds, active ?? firstDrawn(pieces, range), quoted]);
+  const stop = tabStop(active, pieces, range);
+  const paint = useMemo(() => ({ overlay, bounds, active, stop, quoted }), [overlay, bounds, active, stop, quoted]);
   return html`${trace.branches.length > 0 && !data.live && html`<${Overlays} overlay=${overlay} unavailable=${unavailable} />`}
     ${overlay.stream !== null && html`<${Legend} overlay=${overlay} scale=${scale} bounds=${bounds} map=${map.data} tokens=${tokens} onWalk=${walk} />
       <${Minimap} map=${map} overlay=${overlay} bounds=${bounds} screen=${screen} active=${active} onGo=${(/** @type {number} */ token) => scrollTo(box.current, pieces, tops, token)} />`}
@@ -188,9 +189,11 @@ function positionOf(target) {
   return text === null || text === undefined ? null : Number(text);
 }
 
-/** The tab stop while no token is chosen: the first that is drawn. @param {readonly import("./chunks.js").Piece[]} pieces @param {[number, number]} range */
-function firstDrawn(pieces, range) {
-  return pieces.slice(range[0], range[1]).find(({ first, last }) => last > first)?.first ?? null;
+/** The token that Tab goes to: the chosen one, or the first that is drawn. @param {number | null} active @param {readonly import("./chunks.js").Piece[]} pieces @param {[number, number]} range */
+function tabStop(active, pieces, range) {
+  const drawn = pieces.slice(range[0], range[1]).filter(({ first, last }) => last > first);
+  if (active !== null && drawn.some(({ first, last }) => active >= first && active < last)) return active;
+  return drawn[0]?.first ?? null;
 }
 
 /** Scroll so that a token's part of the branch is on the screen. @param {HTMLElement | null} box @param {readonly import("./chunks.js").Piece[]} pieces @param {Float64Array} tops @param {number} token */
