@@ -50,6 +50,8 @@ def create_app(workspace: Workspace, *, allow_hosts: Collection[str] = (), token
 def _endpoint(route: Route, workspace: Workspace, answers: AnswerCache) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         known = request.headers.get("if-none-match")
+        if any("\0" in value for value in request.path_params.values()):
+            return await _unknown(request, None)  # no name on any disk
         try:
             call = Call(
                 workspace,

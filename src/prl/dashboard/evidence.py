@@ -24,6 +24,8 @@ def link_of(evidence: Evidence, series: frozenset[str] = frozenset()) -> Link | 
     source = evidence.source
     if source in METRICS:
         return _metrics(evidence, series)
+    if ".." in source.split("/"):
+        return None
     log = _LOG.fullmatch(source)
     if log is not None:
         return _link("logs", file=source, offset=evidence.offset, attempt=log[1])

@@ -23,7 +23,7 @@ _NOTE = re.compile(r"^ {0,3}\[\^([^\]\s]{1,100})\]:[ \t]*(.*(?:\n(?:[ \t]+\S.*|[
 _REFERENCE = re.compile(r"\[\^([^\]\s]{1,100})\]")
 _STYLES = {"strong": "strong", "em": "em", "s": "strike"}
 _UNSAFE = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_PATH_BEGINS = re.compile(r"[/?#]")
 
 
 def without_front_matter(text: str) -> str:
@@ -144,5 +144,5 @@ def _safe_href(href: str) -> str | None:
     """A link that leads to a page of the web or to a place beside this one; None for any other."""
     if not href or _UNSAFE.search(href) or href.startswith("//"):
         return None
-    scheme = _SCHEME.match(href)
-    return href if scheme is None or scheme[0].lower() in ("http:", "https:") else None
+    before, colon, _ = _PATH_BEGINS.split(href, maxsplit=1)[0].partition(":")
+    return href if not colon or before.lower() in ("http", "https") else None
