@@ -66,8 +66,8 @@ export function rowsOf(entries, unfolded, incidents) {
   return rows;
 }
 
-/** Whether the line that an incident was found in is one of an entry's. @param {Entry} entry @param {Incident} incident */
-const holds = (entry, { file, offset }) => entry.file === file && entry.offset <= offset && offset < entry.end;
+/** Whether a byte of a file is one of an entry's. @param {Entry} entry @param {{file: string, offset: number}} place */
+export const holds = (entry, { file, offset }) => entry.file === file && entry.offset <= offset && offset < Math.max(entry.end, entry.offset + 1);
 
 /** @param {Entry} entry @param {string} key @param {boolean} open @param {boolean} echo @returns {EntryRow} */
 function entryRow(entry, key, open, echo) {

@@ -5,7 +5,7 @@ import { useScrollBox } from "../../lib/hooks.js";
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../../lib/ui.js";
 import { Icon } from "../../parts/icons.js";
 import { Empty, Failed } from "../../parts/states.js";
-import { entryKey, marked, offsetsOf, rowAt, rowsOf } from "./lines.js";
+import { holds, marked, offsetsOf, rowAt, rowsOf } from "./lines.js";
 
 /** @typedef {import("./lines.js").Row} Row */
 
@@ -24,7 +24,7 @@ const LEVELS = /** @type {Record<string, {icon: "warn" | "bad", tone: string} | 
  * @param {readonly import("./lines.js").Incident[]} properties.incidents
  * @param {Map<string, number>} properties.colors series number of each component
  * @param {RegExp | null} properties.pattern
- * @param {string | null} properties.chosen key of the entry that the address names
+ * @param {{file: string, offset: number} | null} properties.chosen the place that the address names
  * @param {(entry: import("./lines.js").Entry) => void} properties.onChoose
  * @param {(from: number | null, to: number | null) => void} [properties.onSeen] times of the first and last line on the screen
  * @param {any} properties.empty
@@ -73,7 +73,7 @@ export function LogLines({ label, feed, incidents, colors, pattern, chosen, onCh
     html`<ol aria-label=${label} onKeyDown=${key} style=${{ height: `${total}px`, paddingTop: `${offsets[first] ?? 0}px` }}>
       ${rows.slice(first, last).map((row, index) =>
         row.kind === "entry"
-          ? html`<${Line} key=${row.key} row=${row} at=${first + index} tab=${first + index === stop ? 0 : -1} color=${colors.get(row.entry.component) ?? 0} pattern=${pattern} chosen=${row.key === chosen} onChoose=${onChoose} onToggle=${toggle} narrow=${narrow} />`
+          ? html`<${Line} key=${row.key} row=${row} at=${first + index} tab=${first + index === stop ? 0 : -1} color=${colors.get(row.entry.component) ?? 0} pattern=${pattern} chosen=${chosen !== null && holds(row.entry, chosen)} onChoose=${onChoose} onToggle=${toggle} narrow=${narrow} />`
           : row.kind === "incident"
             ? html`<li key=${row.key} class="incident"><span class="badge bad"><${Icon} name="bad" />Incident starts here</span><span class="clip" title=${row.incident.text}>${row.incident.text}</span></li>`
             : html`<li key=${row.key} class="day">${moment(row.time).slice(0, 10)}</li>`,
@@ -89,7 +89,7 @@ export function LogLines({ label, feed, incidents, colors, pattern, chosen, onCh
  * @param {{entries: readonly any[], atEnd: boolean, anchor: number | null, round: number}} feed
  * @param {readonly Row[]} rows
  * @param {Float64Array} offsets
- * @param {string | null} chosen
+ * @param {{file: string, offset: number} | null} chosen
  */
 function useScrollPlace(ref, feed, rows, offsets, chosen) {
   const before = useRef({ round: -1, first: "", total: 0, pinned: true });
@@ -99,8 +99,8 @@ function useScrollPlace(ref, feed, rows, offsets, chosen) {
     const was = before.current;
     const total = offsets[rows.length];
     if (feed.round !== was.round) {
-      const wanted = chosen ?? (feed.anchor !== null && feed.entries[feed.anchor] ? entryKey(feed.entries[feed.anchor]) : null);
-      const index = wanted === null ? -1 : rows.findIndex((row) => row.key === wanted);
+      const wanted = chosen ?? (feed.anchor === null ? null : (feed.entries[feed.anchor] ?? null));
+      const index = wanted === null ? -1 : rows.findIndex((row) => row.kind === "entry" && holds(row.entry, wanted));
       box.scrollTop = index >= 0 ? Math.max(0, offsets[index] - box.clientHeight / 3) : feed.atEnd ? total : box.scrollTop;
     } else if (was.pinned && feed.atEnd) box.scrollTop = total;
     else if (was.first && rows[0]?.key !== was.first) {
