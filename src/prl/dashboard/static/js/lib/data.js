@@ -26,8 +26,9 @@ import { useCallback, useEffect, useRef, useState } from "./ui.js";
 export function useData(path, parameters = {}, { version = null, keep = true } = {}) {
   const url = path === null ? null : address(path, parameters);
   const known = keep ? path : url;
-  const [state, setState] = useState(/** @type {{of: string | null, data: any, error: Error | null}} */ ({
+  const [state, setState] = useState(/** @type {{of: string | null, url: string | null, data: any, error: Error | null}} */ ({
     of: null,
+    url: null,
     data: null,
     error: null,
   }));
@@ -42,12 +43,13 @@ export function useData(path, parameters = {}, { version = null, keep = true } =
     asked.current = question;
     ask(url, { signal: stop.signal }).then(
       (data) => {
-        setState({ of: known, data, error: null });
+        // The same answer again is the same object: who shows it has nothing to do.
+        setState((last) => ({ of: known, url, data: last.url === url && last.data?.as_of === data.as_of ? last.data : data, error: null }));
         setSettled(question);
       },
       (error) => {
         if (stop.signal.aborted) return;
-        setState((last) => ({ of: known, data: last.of === known ? last.data : null, error }));
+        setState((last) => ({ ...(last.of === known ? last : { of: known, url: null, data: null }), error }));
         setSettled(question);
       },
     );

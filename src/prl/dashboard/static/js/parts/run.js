@@ -1,4 +1,4 @@
-/** What the pages of a run know of it: the header's row and the verdict, asked for once however many parts show them. */
+/** What the pages of a run know of it: the header's row, the verdict, the names of runs. */
 
 import { runPath } from "../lib/api.js";
 import { useData } from "../lib/data.js";
@@ -17,15 +17,13 @@ export function useVerdict(run) {
 }
 
 /**
- * The names of a run and of those it is compared with, as soon as the list of runs is there; their ids until then.
+ * The names of a run and of those it is compared with, as soon as the list of runs is there; until then what their ids say.
  * @param {string} own @param {readonly string[]} others @returns {Record<string, string>}
  */
 export function useRunNames(own, others) {
-  const name = useRun(own).data?.run.name;
   const rows = useData(others.length ? "runs" : null).data?.rows ?? null;
   return useMemo(() => {
     const named = new Map((rows ?? []).map((/** @type {any} */ row) => [row.id, row.name]));
-    const ids = [own, ...others];
-    return Object.fromEntries(ids.map((id) => [id, (id === own ? name : named.get(id)) ?? id.replace(/~[0-9a-f]{8}$/, "")]));
-  }, [rows, name, own, others.join(" ")]);
+    return Object.fromEntries([own, ...others].map((id) => [id, named.get(id) ?? id.replace(/~[0-9a-f]{8}$/, "")]));
+  }, [rows, own, others.join(" ")]);
 }
