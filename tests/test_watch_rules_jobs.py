@@ -20,6 +20,7 @@ from made_up_facts import (
     stands_since,
 )
 from prl.watch.facts import Checkpoints, Facts, Launcher
+from prl.watch.restart_conditions import job_is_over
 from prl.watch.surroundings import RECORDED, JobNode, SlurmJob
 from prl.watch.verdict import DEGRADED, DOWN, HEALTHY, INFO, UNKNOWN
 
@@ -193,6 +194,25 @@ def test_failed_run_whose_script_goes_on_still_holds_its_node() -> None:
     # Started after that: it is the next attempt's, which has not recorded anything yet.
     again = dataclasses.replace(known, jobs=[job(started=NOW - 600)])
     assert said(again, "slurm.finished-holding") is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "words", "over"),
+    [
+        # A reason to wait, or a flag: it comes back.
+        ({"reason": "BeginTime"}, "it starts again by itself", False),
+        ({"flags": ["REQUEUED"]}, "it starts again by itself", False),
+        # PreemptMode=CANCEL: a real controller shows the same state, and no reason. It never comes back.
+        ({}, "Look whether it comes back (squeue -j 4711)", None),
+        ({"ended": NOW - 1000}, "It does not start again by itself", True),
+    ],
+)
+def test_preempted_job_comes_back_or_not(changes: dict[str, Any], words: str, over: bool | None) -> None:
+    preempted = job("PREEMPTED", **changes)
+    finding = said(dataclasses.replace(stands_since(1000), processes=[], jobs=[preempted]), "slurm.preempted")
+    assert finding is not None
+    assert words in (finding.action or "")
+    assert job_is_over(preempted) is over
 
 
 def test_requeued_and_held_waits_for_somebody() -> None:

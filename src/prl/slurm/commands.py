@@ -269,7 +269,7 @@ def _late(program: str, errors: str, seconds: float) -> Trouble:
     said = trouble_of(program, errors, 1)
     if said is not None and said.silent:
         return said
-    return Trouble(Kind.TIMED_OUT, f"no answer within {seconds:g} s", program)
+    return Trouble(Kind.TIMED_OUT, f"no answer within {round(seconds, 1):g} s", program)
 
 
 def _words(line: str) -> str:

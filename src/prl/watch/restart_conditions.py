@@ -33,8 +33,11 @@ def job_is_over(job: SlurmJob) -> bool | None:
     """Whether SLURM will run it no more; None: not known."""
     if job.state == "UNKNOWN":
         return True if job.ended is not None else None
-    requeued = any("REQUEUE" in flag for flag in job.flags)
-    return (job.state in ENDED or job.ended is not None) and not requeued and "COMPLETING" not in job.flags
+    if job.waits_again:
+        return False
+    if job.state == "PREEMPTED" and job.ended is None:
+        return None  # it may come back, where preempted jobs are requeued
+    return (job.state in ENDED or job.ended is not None) and "COMPLETING" not in job.flags
 
 
 def processes_gone(facts: Facts) -> Condition:

@@ -81,6 +81,14 @@ class SlurmJob:
         return why is not None and why.blocked
 
     @property
+    def waits_again(self) -> bool:
+        """It ran and SLURM says that it is to run again. Of a preempted job only a reason to wait says so: where
+        preempted jobs are cancelled (``PreemptMode=CANCEL``) the state is the same."""
+        if any("REQUEUE" in flag for flag in self.flags):
+            return True
+        return self.state == "PREEMPTED" and explain(self.reason or "") is not None and self.ended is None
+
+    @property
     def held(self) -> bool:
         """It is blocked until somebody releases it."""
         return self.blocked and re.search("held|hold", self.reason or "", re.I) is not None

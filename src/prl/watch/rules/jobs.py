@@ -61,7 +61,8 @@ def preempted(view: View) -> Finding | None:
     """The job was preempted.
 
     Needs: the job as SLURM has it.
-    Speaks: while it waits to be started again, or has left the queue, with the checkpoint that it would resume from.
+    Speaks: while it waits to be started again, while SLURM does not say whether it does (where preempted jobs are
+    cancelled none does), and when it has left the queue, with the checkpoint that it would resume from.
     Silent: once it runs again.
     """
     return _interrupted(view)
@@ -294,21 +295,27 @@ def _interrupted(view: View) -> Finding | None:
     complete = view.facts.checkpoints.complete
     back = f"from step {complete[-1]}" if complete else "from the beginning: it has no complete checkpoint"
     times = f" (restarted {job.restarts} times)" if job.restarts else ""
-    waits = view.phase == REQUEUED or job.ended is None
+    waits = view.phase == REQUEUED or job.waits_again
     what = "was preempted" if view.phase == PREEMPTED else "was requeued"
+    if waits:
+        now, action = f" and waits: {_reason(job)}", f"Nothing: it starts again by itself and resumes {back}."
+        if job.blocked:
+            action = f"{_release(job)} It then resumes {back}."
+    elif job.ended is None:
+        now = "; SLURM does not say that it starts again"
+        action = f"Look whether it comes back (squeue -j {job.id}): where preempted jobs are cancelled none does. "
+        action += restart(view)
+    else:
+        now, action = " and has left the queue", f"It does not start again by itself. {restart(view)}"
     return Finding(
         rule="slurm.preempted" if view.phase == PREEMPTED else "slurm.requeued",
         severity=WARNING,
-        message=f"Job {job.id} {what}{times}" + (f" and waits: {_reason(job)}" if waits else " and has left the queue"),
+        message=f"Job {job.id} {what}{times}{now}",
         evidence=[_evidence(job, job.raw_state or job.state)],
         cause="a job of higher priority took its nodes"
         if view.phase == PREEMPTED
         else "the job failed, or lost a node",
-        action=f"It does not start again by itself. {restart(view)}"
-        if not waits
-        else f"{_release(job)} It then resumes {back}."
-        if job.blocked
-        else f"Nothing: it starts again by itself and resumes {back}.",
+        action=action,
     )
 
 
