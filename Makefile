@@ -79,9 +79,10 @@ bench-rundir: install ## reading and writing recorded runs of real size (generat
 bench-trl: install ## seconds a step beside TRL, which gets an environment of its own under build/
 	$(BIN)/python benchmarks/vs_trl.py
 
-docs: install ## write docs/configuration.md and docs/rules.md anew
+docs: install ## write docs/configuration.md, docs/rules.md and docs/dashboard-api.md anew
 	$(BIN)/python tools/config_reference.py
 	$(BIN)/python tools/rules_reference.py
+	$(BIN)/python tools/api_reference.py
 
 resolve: install ## check that one set of versions still serves all extras together
 	$(BIN)/uv pip compile pyproject.toml --all-extras -c constraints.txt --universal --python-version 3.11 -q -o /dev/null
