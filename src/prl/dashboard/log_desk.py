@@ -150,7 +150,8 @@ def rail(logs: "RunLogs", components: Sequence[str], bins: int) -> dict[str, Any
     for first, last, size in spans:
         low, high = (min(int((moment - start) / width), bins - 1) for moment in (first, last))
         for place in range(low, high + 1):
-            counts[place] += size / (high - low + 1)
+            within = min(last, start + (place + 1) * width) - max(first, start + place * width)
+            counts[place] += size * within / (last - first) if last > first else size
     return {"start": start, "end": end, "counts": [round(count) for count in counts], "unit": "bytes"}
 
 
