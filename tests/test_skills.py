@@ -20,9 +20,12 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from browser import serving
 from launch_stand_ins import make_model
+from prl.cli.dashboard import dashboard as dashboard_command
 from prl.cli.main import prl
 from prl.rundir.episodes.reader import read_index
+from prl.rundir.recognition import run_id
 from prl.slurm.commands import allowed
 from prl.synth import RunShape, write_run
 from prl.watch import verdict
@@ -56,7 +59,7 @@ def commands(name: str) -> list[str]:
     """Every command line of a skill, each once."""
     text = SKILLS[name].read_text()
     lines = [line for block in blocks(text, "sh") for line in block.splitlines() if line.strip()]
-    named = [span for span in spans(text) if span.split()[0] in {"prl", "df", *LAUNCHERS} and " " in span]
+    named = [span for span in spans(text) if span.split()[0] in {"prl", "df", "dashboard", *LAUNCHERS} and " " in span]
     return list(dict.fromkeys(line.strip() for line in [*lines, *named]))
 
 
@@ -84,6 +87,7 @@ class Place:
     episode: str
     model: Path
     engine: str
+    dashboard: str
 
     @property
     def environment(self) -> dict[str, str]:
@@ -95,6 +99,7 @@ class Place:
     def fill(self, text: str) -> str:
         """Put something in the place of each word in capitals that a skill explains."""
         known = {
+            "RUN_ID": run_id(str(self.run.resolve())),
             "RUN": str(self.run),
             "EPISODE": self.episode,
             "MODEL": str(self.model),
@@ -102,7 +107,7 @@ class Place:
             "JOB": "4711",
         }
         text = re.sub(rf"\b({'|'.join(known)})\b", lambda match: known[match[1]], text)
-        return text.replace("http://localhost:8100", self.engine)
+        return text.replace("http://localhost:8100", self.engine).replace("http://localhost:7788", self.dashboard)
 
 
 @pytest.fixture(scope="module")
@@ -116,14 +121,25 @@ def engine() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Place:
-    home = tmp_path_factory.mktemp("skills")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("skills")
+
+
+@pytest.fixture(scope="module")
+def dashboard(home: Path) -> Iterator[str]:
+    (home / "outputs").mkdir()
+    with serving(home / "outputs") as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def place(home: Path, engine: str, dashboard: str) -> Place:
     (home / "examples").symlink_to(ROOT / "examples")
     outputs = home / "outputs"
     write_run(home / "stopped" / "fresh", RunShape(steps=24, max_steps=100, state="stopped", rollouts=8, ranks=1))
     run = write_run(outputs / "demo", RunShape(steps=12, rollouts=8, ranks=2))
     episode = read_index(run / "monitors/file/traces")[0]["id"]
-    place = Place(home, run, episode, make_model(home / "model"), engine)
+    place = Place(home, run, episode, make_model(home / "model"), engine, dashboard)
     words = ("@", "examples/reverse_text/rl.toml", "--model.name", str(place.model), "--run.name", "fresh", "--dry-run")
     done = in_shell([sys.executable, "-m", LAUNCHERS["rl"], *words], place)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -161,6 +177,22 @@ def run_prl(words: list[str], place: Place, monkeypatch: pytest.MonkeyPatch) -> 
     assert done.return_value in statuses, done.output
 
 
+def serve(words: list[str], place: Place) -> None:
+    """A ``dashboard`` command: one that asks ends by itself, one that serves says its address and is ended."""
+    command = [sys.executable, "-m", "prl.cli.dashboard", *words]
+    if {"--status", "--stop"} & set(words):
+        assert in_shell(command, place).returncode in (0, 3)
+        return
+    with subprocess.Popen(
+        [*command, "--port", "0"], cwd=place.home, env=place.environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            assert any(line.startswith("Dashboard: http://localhost:") for line in process.stdout)
+        finally:
+            process.terminate()
+
+
 @pytest.mark.parametrize(("skill", "line"), ALL_COMMANDS, ids=[f"{skill}: {line}" for skill, line in ALL_COMMANDS])
 def test_a_named_command_runs(skill: str, line: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     filled = place.fill(line)
@@ -178,6 +210,8 @@ def test_a_named_command_runs(skill: str, line: str, place: Place, monkeypatch: 
             program = LAUNCHERS[program]
             done = in_shell([sys.executable, "-m", program, *words[1:], *dry], place, PRL_OUTPUT_DIR=outputs)
             assert done.returncode == 0, done.stdout + done.stderr
+        case "dashboard":
+            serve(words[1:], place)
         case "python":
             done = in_shell([sys.executable, *words[1:]], place)
             assert done.returncode == 0, done.stderr
@@ -209,8 +243,10 @@ def test_every_path_that_is_named_exists_in_such_a_run(skill: str, samples: list
 
 @pytest.mark.parametrize("skill", SKILLS)
 def test_options_and_keys_that_are_named_exist(skill: str) -> None:
-    keys = set(re.findall(r"^\| `([a-z_.]+)`", (ROOT / "docs/configuration.md").read_text(), flags=re.M))
-    known = {"--help", "--dry-run", *(f"--{key}" for key in keys), *options()}
+    table = (ROOT / "docs/configuration.md").read_text()
+    keys = set(re.findall(r"^\| `([a-z_.]+)`", table, flags=re.M))
+    switches = re.findall(r"^\| `([a-z_.]+)` \| bool ", table, flags=re.M)
+    known = {"--help", "--dry-run", *(f"--{key}" for key in keys), *(f"--no-{key}" for key in switches), *options()}
     text = SKILLS[skill].read_text()
     assert {span for span in spans(text) if span.startswith("--")} <= known
     dotted = {
@@ -243,9 +279,9 @@ def test_every_phase_is_explained_and_no_other() -> None:
 
 
 def options() -> set[str]:
-    """Every option of every subcommand of ``prl``."""
+    """Every option of every subcommand of ``prl``, and of ``dashboard``."""
     context = click.Context(prl)
-    found = [prl.get_command(context, name) for name in prl.list_commands(context)]
+    found = [dashboard_command, *(prl.get_command(context, name) for name in prl.list_commands(context))]
     return {option for command in found if command for parameter in command.params for option in parameter.opts}
 
 
