@@ -74,16 +74,16 @@ export function Table({ label, columns, rows, id, height = 28, sort, descending,
       <thead><tr>${columns.map((column) => html`<${Header} key=${column.id} column=${column} sort=${sort} descending=${descending} onSort=${onSort} />`)}</tr></thead>
       ${lead}
       <tbody onKeyDown=${key} onFocusIn=${() => setFocused(true)} onFocusOut=${() => setFocused(false)}>
-        ${before > 0 && html`<tr key="before" class="gap" aria-hidden="true"><td colspan=${columns.length} style=${{ height: `${before}px` }}></td></tr>`}
+        ${before > 0 && html`<tr key="before" class="gap" aria-hidden="true"><td style=${{ height: `${before}px` }}></td></tr>`}
         ${shown.map((row, offset) => {
           const index = first + offset;
-          if (row === null) return html`<tr key=${`hole ${index}`} class="hole"><td colspan=${columns.length}><span class="waiting"></span></td></tr>`;
+          if (row === null) return html`<tr key=${`hole ${index}`} class="hole"><td><span class="waiting"></span></td></tr>`;
           return html`<tr key=${id(row)} data-index=${index} aria-rowindex=${index + 1} tabindex=${index === stop ? 0 : -1} class=${rowClass?.(row) ?? ""}
             onClick=${(/** @type {MouseEvent} */ event) => rowClick(event, () => (onActive(index), (onPick ?? onOpen)?.(row, index)))}>
             ${columns.map((column) => html`<td key=${column.id} class="${column.number ? "num" : ""} ${column.class ?? ""}">${column.cell(row, index)}</td>`)}
           </tr>`;
         })}
-        ${after > 0 && html`<tr key="after" class="gap" aria-hidden="true"><td colspan=${columns.length} style=${{ height: `${after}px` }}></td></tr>`}
+        ${after > 0 && html`<tr key="after" class="gap" aria-hidden="true"><td style=${{ height: `${after}px` }}></td></tr>`}
       </tbody>
     </table>
     ${rows.length === 0 && empty}

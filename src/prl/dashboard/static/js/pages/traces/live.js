@@ -29,9 +29,10 @@ export function useLive(run, version) {
   return { stages: data?.stages ?? {}, rows: data?.rows ?? [], asOf: data?.as_of ?? null };
 }
 
-/** @param {{live: Live}} properties */
-export function InFlight({ live }) {
+/** @param {{live: Live, all: boolean, onAll: () => void}} properties */
+export function InFlight({ live, all, onAll }) {
   const total = Object.values(live.stages).reduce((sum, many) => sum + many, 0);
+  const rows = live.rows.filter((row) => row.trace !== null).length;
   const known = STAGES.filter(([stage]) => ["pending", "boot", "setup", "running", "finalize", "scoring"].includes(stage) || live.stages[stage] > 0);
   return html`<section class="flying row" aria-label="In flight">
     <h2 class="tn">In flight, ${count(total)}</h2>
@@ -42,30 +43,27 @@ export function InFlight({ live }) {
     <ul class="leg tn">
       ${known.map(([stage, colour]) => html`<li key=${stage}><i class="sw b${colour}" aria-hidden="true"></i>${title(stage)} <b>${count(live.stages[stage] ?? 0)}</b></li>`)}
     </ul>
+    ${rows > FEW && html`<span class="dim small nowrap">${all ? `the ${count(Math.min(rows, MOST))} slowest` : "slowest first"}</span><button type="button" class="lnk small" aria-pressed=${String(all)} onClick=${onAll}>${all ? "Show fewer" : "Show all"}</button>`}
   </section>`;
 }
 
 /** @param {string} stage */
 const title = (stage) => stage[0].toUpperCase() + stage.slice(1);
 
-/** The rollouts that have rows, and how many rows they take. @param {Live} live @param {boolean} all */
+/** The rollouts that have rows. @param {Live} live @param {boolean} all */
 export function liveRows(live, all) {
   const started = live.rows.filter((row) => row.trace !== null);
   const shown = started.slice(0, all ? MOST : FEW);
-  return { shown, total: started.length, count: shown.length + (started.length > FEW ? 1 : 0) };
+  return shown;
 }
 
 /**
- * @param {{live: Live, all: boolean, place: import("../../lib/place.js").Place, longest: number, columns: number, onAll: () => void}} properties
+ * @param {{live: Live, all: boolean, place: import("../../lib/place.js").Place, longest: number}} properties
  */
-export function LiveBody({ live, all, place, longest, columns, onAll }) {
-  const { shown, total } = liveRows(live, all);
-  const more = total > FEW;
+export function LiveBody({ live, all, place, longest }) {
+  const shown = liveRows(live, all);
   return html`<tbody class="livet" aria-label="In flight">
     ${shown.map((/** @type {any} */ row) => html`<${LiveRow} key=${row.trace} row=${row} place=${place} longest=${longest} asOf=${live.asOf} span=${4} />`)}
-    ${more &&
-    html`<tr class="rest"><td colspan=${columns}><span class="dim small">${all ? `The ${count(shown.length)} slowest of ${count(total)}` : `Slowest first; ${count(total - shown.length)} more in flight`}</span>
-      <button type="button" class="lnk small" onClick=${onAll}>${all ? "Show fewer" : "Show all"}</button></td></tr>`}
   </tbody>`;
 }
 
@@ -87,6 +85,6 @@ function LiveRow({ row, place, longest, asOf, span }) {
     <td class="c-turns num">${count(row.turns)}</td>
     <td class="c-in num dim">${count(row.input_tokens)}</td>
     <td class="c-out num dim">${count(row.output_tokens)}</td>
-    <td class="c-last mono dim" colspan=${span}>${oneLine(row.last ?? "", 160)}</td>
+    <td class="c-last mono dim" colspan=${span}>${oneLine(row.last ?? "", 160)}</td><td class="only-s"></td><td class="only-s"></td>
   </tr>`;
 }

@@ -6,6 +6,7 @@ import { useKeys } from "../../lib/keys.js";
 import { useNavigation } from "../../lib/location.js";
 import { usePulse } from "../../lib/pulse.js";
 import { html, useMemo, useRef, useState } from "../../lib/ui.js";
+import { RunHeader } from "../../parts/header.js";
 import { Empty, Failed } from "../../parts/states.js";
 import { Table } from "../../parts/table.js";
 import { longestOf } from "./bars.js";
@@ -24,17 +25,19 @@ export function EpisodesView() {
   const run = /** @type {string} */ (place.run);
   const facets = useData(runPath(run, "episodes", "facets"), filterParameters(place), { version: pulse.run?.episodes });
   const episodes = useEpisodes(place);
+  const [all, setAll] = useState(false);
   const live = useLive(run, pulse.run?.live ?? "");
   const search = place.get("text");
   useStepKeys(facets.data);
   const chosen = useChosen(run, place.get("sel"), episodes.rows);
   return html`<div class="traces">
     <h1 class="vh">Traces</h1>
+    <${RunHeader} />
     <${Toolbar} facets=${facets.data} />
     ${search
       ? html`<${Hits} text=${search} />`
-      : html`<${InFlight} live=${live} />
-          <${List} episodes=${episodes} facets=${facets} live=${live} />
+      : html`<${InFlight} live=${live} all=${all} onAll=${() => setAll(!all)} />
+          <${List} episodes=${episodes} facets=${facets} live=${live} all=${all} />
           <${GroupPanel} row=${chosen} onClose=${() => go(place.with({ sel: null, steps: null }), { replace: true })} />`}
   </div>`;
 }
@@ -63,11 +66,10 @@ function useStepKeys(facets) {
   ]);
 }
 
-/** @param {{episodes: import("./episodes.js").Episodes, facets: import("../../lib/data.js").Data<any>, live: import("./live.js").Live}} properties */
-function List({ episodes, facets, live }) {
+/** @param {{episodes: import("./episodes.js").Episodes, facets: import("../../lib/data.js").Data<any>, live: import("./live.js").Live, all: boolean}} properties */
+function List({ episodes, facets, live, all }) {
   const { place, go } = useNavigation();
   const { rows, loading, error, fresh, again, need } = episodes;
-  const [all, setAll] = useState(false);
   const box = useRef(/** @type {HTMLDivElement | null} */ (null));
   const { sort, order } = sortOf(place);
   const sel = place.get("sel");
@@ -78,7 +80,7 @@ function List({ episodes, facets, live }) {
   const group = chosen?.group ?? null;
   const longest = useMemo(() => longestOf(rows.slice(0, 4000).map((row) => row?.duration)), [rows]);
   const columns = useMemo(() => columnsOf(place, { longest, rewards: facets.data?.reward ?? null }), [place, longest, facets.data?.reward?.[0], facets.data?.reward?.[1]]);
-  const lead = liveRows(live, all);
+  const lead = liveRows(live, all).length;
 
   const move = (/** @type {number} */ index) => {
     setMoved(index);
@@ -110,7 +112,7 @@ function List({ episodes, facets, live }) {
     <${Table} label="Episodes" class=${loading && rows.length > 0 ? "eps old" : "eps"} columns=${columns} rows=${rows} id=${(/** @type {any} */ row) => String(row.line)} height=${28}
       sort=${sort} descending=${order === "desc"} onSort=${sorted} active=${active} onActive=${move} onOpen=${open} onPick=${pick} onNeed=${need}
       rowClass=${(/** @type {any} */ row) => (row.ref === sel ? "sel on" : group !== null && row.group === group && row.env === chosen?.env ? "sel" : "")}
-      lead=${lead.count > 0 && html`<${LiveBody} live=${live} all=${all} place=${place} longest=${longest} columns=${columns.length} onAll=${() => setAll(!all)} />`} leadHeight=${lead.count * LIVE_ROW} empty=${empty} />
+      lead=${lead > 0 && html`<${LiveBody} live=${live} all=${all} place=${place} longest=${longest} />`} leadHeight=${lead * LIVE_ROW} empty=${empty} />
   </div>`;
 }
 

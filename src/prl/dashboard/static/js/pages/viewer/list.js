@@ -30,8 +30,7 @@ export function EpisodeList({ episodes, at, wanted, onBeside }) {
     <div class="row eh"><${Link} to=${listPlace(place)}>${place.get("hit") ? "All hits" : "All episodes"}</${Link}>
       ${fresh > 0 && html`<button type="button" class="lnk small" onClick=${again}>${count(fresh)} new</button>`}
       <span class="grow"></span>
-      <button type="button" class="btn quiet" title="Episode before (k)" aria-label="Episode before" onClick=${() => onBeside(-1)}><${Icon} name="up" /></button>
-      <button type="button" class="btn quiet" title="Next episode (j)" aria-label="Next episode" onClick=${() => onBeside(1)}><${Icon} name="down" /></button>
+      <${Beside} onBeside=${onBeside} />
     </div>
     <div class="els" ref=${ref} tabindex="-1">
       <ol style=${{ paddingTop: `${before}px`, paddingBottom: `${after}px` }}>
@@ -47,4 +46,10 @@ export function EpisodeList({ episodes, at, wanted, onBeside }) {
       </ol>
     </div>
   </aside>`;
+}
+
+/** @param {{onBeside: (by: 1 | -1) => void, class?: string}} properties */
+export function Beside({ onBeside, class: name = "" }) {
+  return html`<span class="nowrap ${name}"><button type="button" class="btn quiet" title="Episode before (k)" aria-label="Episode before" onClick=${() => onBeside(-1)}><${Icon} name="up" /></button>
+    <button type="button" class="btn quiet" title="Next episode (j)" aria-label="Next episode" onClick=${() => onBeside(1)}><${Icon} name="down" /></button></span>`;
 }

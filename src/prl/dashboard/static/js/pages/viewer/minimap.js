@@ -81,7 +81,7 @@ function draw(canvas, width, map, overlay, bounds) {
     if (!colours.has(name)) colours.set(name, color(`--${SHADES[name] ?? name}`));
     const tall = Math.max(1, heightOf(overlay, bounds, value) * (HEIGHT - 2));
     context.fillStyle = /** @type {string} */ (colours.get(name));
-    context.fillRect(index * step, HEIGHT - tall, Math.max(1, step > 3 ? step - 1 : step), tall);
+    context.fillRect(index * step, HEIGHT - tall, Math.max(1, step > 3 && overlay.form !== "mask" ? step - 1 : step + 0.3), tall);
   });
 }
 

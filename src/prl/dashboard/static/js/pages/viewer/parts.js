@@ -89,7 +89,7 @@ function ToolCall({ part, message, from, quotes, asTokens }) {
       <div class="code"><${Text} part=${{ ...part, text: given, length: part.cut ? part.length : given.length }} from=${from} quotes=${mine} mono copy /></div>
     </${Fold}>
     ${results.map((node) => html`<${Result} key=${node.index} node=${node} from=${from} quotes=${quotes.filter((quote) => quote.node === undefined || quote.node === node.index)} />`)}
-    ${results.length === 0 && html`<p class="faint small">No result in this branch</p>`}
+    ${results.length === 0 && !asTokens && html`<p class="faint small">No result in this branch</p>`}
   </div>`;
 }
 

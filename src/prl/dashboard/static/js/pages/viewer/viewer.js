@@ -11,7 +11,7 @@ import { Link } from "../../parts/link.js";
 import { Failed } from "../../parts/states.js";
 import { useEpisodes } from "../traces/episodes.js";
 import { Agents, Branches, Title, Views } from "./head.js";
-import { EpisodeList } from "./list.js";
+import { Beside, EpisodeList } from "./list.js";
 import { Metadata } from "./metadata.js";
 import { episodePlace, listPlace } from "./places.js";
 import { Rendered } from "./rendered.js";
@@ -48,7 +48,7 @@ function EpisodeViewer() {
     <${EpisodeList} episodes=${episodes} at=${at} wanted=${wanted} onBeside=${beside} />
     ${error && !data && html`<div class="mid"><${Failed} error=${error} what="The episode could not be opened." again=${again} /><p class="state"><${Link} to=${listPlace(place)}>All episodes</${Link}></p></div>`}
     ${!data && !error && html`<div class="mid"><div class="vh1"><h1>Episode <span class="waiting"></span></h1></div></div><aside class="md"></aside>`}
-    ${data && html`<${Opened} key=${data.row.ref} data=${data} policies=${policies.data} />`}
+    ${data && html`<${Opened} key=${data.row.ref} data=${data} policies=${policies.data} onBeside=${beside} />`}
   </div>`;
 }
 
@@ -94,8 +94,8 @@ function traceOf(data, named) {
   return Math.max(0, found);
 }
 
-/** @param {{data: any, policies: any, over?: boolean}} properties */
-function Opened({ data, policies, over = false }) {
+/** @param {{data: any, policies: any, over?: boolean, onBeside?: (by: 1 | -1) => void}} properties */
+function Opened({ data, policies, over = false, onBeside }) {
   const { place } = useNavigation();
   const seen = useMemo(() => new Shared(/** @type {import("./readout.js").Seen | null} */ (null)), []);
   const index = traceOf(data, place.get("trace"));
@@ -109,7 +109,7 @@ function Opened({ data, policies, over = false }) {
   }, [data.row.line]);
   if (!trace) return html`<div class="mid"><${Title} data=${data} over=${over} /><p class="state dim">The record of this episode holds no trace${data.errors.length ? ": it failed before one began" : ""}.</p><${Errors} errors=${data.errors} /></div><${Metadata} data=${data} trace=${null} seen=${null} />`;
   return html`<div class="mid">
-      <div class="vh1"><${Link} class="only-m" to=${listPlace(place)}>All episodes</${Link}><${Title} data=${data} over=${over} /><span class="grow"></span><${Views} view=${view} live=${data.live === true} /></div>
+      <div class="vh1"><${Link} class="only-m" to=${listPlace(place)}>All episodes</${Link}>${onBeside && html`<${Beside} class="only-m" onBeside=${onBeside} />`}<${Title} data=${data} over=${over} /><span class="grow"></span><${Views} view=${view} live=${data.live === true} /></div>
       <${Errors} errors=${[...data.errors, ...trace.errors]} problems=${data.problems} ok=${data.row.ok} />
       <div class="vh2"><${Agents} traces=${data.traces} index=${index} />${trace.branches.length > 0 && view !== "timeline" && html`<span class="vr" aria-hidden="true"></span><${Branches} trace=${trace} named=${branch === null ? "all" : String(branch.index)} rendered=${view === "rendered"} />`}</div>
       ${view === "timeline"
