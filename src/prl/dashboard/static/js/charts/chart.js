@@ -41,14 +41,15 @@ const WORDS = /** @type {Record<string, string>} */ ({ nan: "NaN", inf: "Inf", "
  * @param {number} [properties.height]
  * @param {any} [properties.empty]  what to say without lines
  * @param {boolean} [properties.mono]  the title is a key
+ * @param {boolean} [properties.ends]  a label at its end for a single line too, in place of the value in the heading
  * @param {boolean} [properties.eager]  drawn when there is time, also when it is far off the screen
  */
-export function Chart({ title, to = null, unit = "", about = "", format = "number", lines, limit = null, fromZero = false, frame, height = 132, empty = "No values yet", mono = false, eager = false }) {
+export function Chart({ title, to = null, unit = "", about = "", format = "number", lines, limit = null, fromZero = false, frame, height = 132, empty = "No values yet", mono = false, eager = false, ends = false }) {
   const figure = useRef(/** @type {HTMLElement | null} */ (null));
   const near = useNear(figure, eager);
   const none = lines !== null && lines.every(({ x }) => x.length === 0);
-  const labelled = (lines?.length ?? 0) > 1;
-  const one = lines?.length === 1 ? lines[0] : null;
+  const labelled = (lines?.length ?? 0) > (ends ? 0 : 1);
+  const one = lines?.length === 1 && !ends ? lines[0] : null;
   return html`<figure class="chart ${labelled ? "labelled" : ""}" ref=${figure}>
     <header>
       <span class="t clip ${mono ? "mono" : ""}" title=${about || title}>${to ? html`<${Link} to=${to}>${title}</${Link}>` : title}</span>
@@ -57,7 +58,7 @@ export function Chart({ title, to = null, unit = "", about = "", format = "numbe
     </header>
     <div class="plot" style=${{ height: `${height}px` }}>
       ${none && html`<p class="faint small no-data">${empty}</p>`}
-      ${lines !== null && !none && near && html`<${Canvas} title=${title} format=${format} lines=${lines} limit=${limit} fromZero=${fromZero} frame=${frame} height=${height} />`}
+      ${lines !== null && !none && near && html`<${Canvas} title=${title} format=${format} lines=${lines} limit=${limit} fromZero=${fromZero} frame=${frame} height=${height} labelled=${labelled} />`}
     </div>
   </figure>`;
 }
@@ -86,16 +87,15 @@ function Value({ line, frame, format }) {
 }
 
 /**
- * @param {{title: string, format: string, lines: readonly import("./model.js").Line[], limit: {value: number, above: boolean} | null, fromZero: boolean, frame: Frame, height: number}} properties
+ * @param {{title: string, format: string, lines: readonly import("./model.js").Line[], limit: {value: number, above: boolean} | null, fromZero: boolean, frame: Frame, height: number, labelled: boolean}} properties
  */
-function Canvas({ title, format, lines, limit, fromZero, frame, height }) {
+function Canvas({ title, format, lines, limit, fromZero, frame, height, labelled }) {
   const host = useRef(/** @type {HTMLDivElement | null} */ (null));
   const plot = useRef(/** @type {Plot | null} */ (null));
   const width = useWidth(host);
   const newest = useRef(frame);
   newest.current = frame;
   const cursor = useContext(CursorContext);
-  const labelled = lines.length > 1;
   const gutter = labelled ? Math.round(Math.min(GUTTER.most, Math.max(GUTTER.least, width * GUTTER.share))) : 0;
   const wide = Math.max(0, width - gutter);
   const model = useMemo(

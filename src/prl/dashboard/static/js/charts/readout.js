@@ -17,10 +17,12 @@ export function Readout({ axis, range, marks, start, slider, hint }) {
   const cursor = useContext(CursorContext);
   const at = useCursorAt();
   const [low, high] = range;
-  const move = (/** @type {number} */ by) => {
-    const from = cursor.at ?? high;
-    cursor.pin(Math.min(high, Math.max(low, from + by)));
+  const pin = (/** @type {number | null} */ x) => {
+    // The keys lead now, wherever the pointer rests.
+    cursor.hover(null);
+    cursor.pin(x);
   };
+  const move = (/** @type {number} */ by) => pin(Math.min(high, Math.max(low, (cursor.at ?? high) + by)));
   const one = axis === "step" ? 1 : (high - low) / 200;
   const rollouts = axis === "step" && at !== null ? place.to("traces", { step: at }) : null;
   useKeys([
@@ -30,9 +32,9 @@ export function Readout({ axis, range, marks, start, slider, hint }) {
     { keys: "]", about: "Ten steps on", run: () => move(10 * one) },
   ]);
   const key = (/** @type {KeyboardEvent} */ event) => {
-    if (event.key === "Home") cursor.pin(low);
-    else if (event.key === "End") cursor.pin(high);
-    else if (event.key === "Escape") cursor.pin(null);
+    if (event.key === "Home") pin(low);
+    else if (event.key === "End") pin(high);
+    else if (event.key === "Escape") pin(null);
     else if (event.key === "Enter" && rollouts) go(rollouts);
     else return;
     event.preventDefault();

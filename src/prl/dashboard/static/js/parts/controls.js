@@ -49,7 +49,10 @@ export function Menu({ label, title, children, class: name = "", align = "left" 
   useEffect(() => {
     if (!open) return undefined;
     const away = (/** @type {Event} */ event) => {
-      if (!box.current?.contains(/** @type {globalThis.Node} */ (event.target))) setOpen(false);
+      const target = /** @type {globalThis.Node} */ (event.target);
+      // A press on a label focuses what is around the menu and can be focused, as the page's main part can.
+      const around = event.type === "focusin" && target.contains(box.current);
+      if (!around && !box.current?.contains(target)) setOpen(false);
     };
     document.addEventListener("pointerdown", away);
     document.addEventListener("focusin", away);

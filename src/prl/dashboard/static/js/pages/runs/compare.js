@@ -34,10 +34,10 @@ export function ComparePanel({ runs, version }) {
   return html`<section class="cmp ${loading && data ? "old" : ""}" aria-label="Comparison" aria-busy=${String(data === null)}>
     <${CursorContext.Provider} value=${cursor}>
       <div><div class="row"><h2>Comparing ${runs.length} runs</h2><span class="dim">reward by step</span></div>
-        <${Chart} title="Reward" lines=${lines} frame=${frame} height=${168} fromZero empty="None of these runs has a reward." /></div>
+        <${Chart} title="Reward" lines=${lines} frame=${frame} height=${190} fromZero ends empty="None of these runs has a reward." /></div>
     </${CursorContext.Provider}>
     <div class="cmp-table"><div class="row"><h2>${data ? `${count(data.config.differ.length)} of ${count(data.config.total)} config keys differ` : "Config keys that differ"}</h2>
-      ${data && html`<${Link} class="small" to=${place.to("configs", { run: runs[0], with: runs[1] })}>Open full diff</${Link}>`}</div>
+      ${data && html`<${Link} class="small" to=${place.to("configs", { run: runs[0], view: "diff", a: attemptOf(data.runs[1]), b: attemptOf(data.runs[0]) })}>Open full diff</${Link}>`}</div>
       ${data ? html`<${Differences} config=${data.config} heads=${heads} />` : html`<${Waiting} width=${20} />`}</div>
     <div class="cmp-table"><div class="row"><h2>${data?.at ? `At step ${count(data.at.step)}` : "At the last common step"}</h2><span class="faint small">${data && !data.at ? "they have no step in common" : "the last step that all have"}</span></div>
       ${data?.at && html`<${AtStep} rows=${data.at.rows} heads=${heads} />`}</div>
@@ -62,6 +62,11 @@ function Differences({ config, heads }) {
       return html`<tr key=${key}><th scope="row" class="clip" title=${key}>${key}</th>${values.map((value, index) => html`<td key=${index} class="num clip ${odd[index] ? "df" : ""}" title=${configText(value)}>${configText(value)}</td>`)}</tr>`;
     })}
   </tbody></table>${config.truncated && html`<p class="small faint">More differ.</p>`}</div>`;
+}
+
+/** An attempt as the page of configs names it. @param {{id: string, attempt: number | null}} run */
+function attemptOf({ id, attempt }) {
+  return attempt === null ? id : `${id}:${attempt}`;
 }
 
 /** @param {unknown} value */
