@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
+from prl.cli.dashboard import dashboard
 from prl.cli.main import prl
 from prl.watch.assess import RULE_FAILED
 from prl.watch.rules import RULES
@@ -25,7 +26,8 @@ def sections(path: Path) -> dict[str, str]:
 def commands() -> dict[str, click.Command]:
     context = click.Context(prl)
     names = prl.list_commands(context)
-    return {name: command for name in names if (command := prl.get_command(context, name)) is not None}
+    found = {f"prl {name}": command for name in names if (command := prl.get_command(context, name)) is not None}
+    return {**found, "dashboard": dashboard}
 
 
 def test_every_rule_is_documented_and_no_other() -> None:
@@ -40,19 +42,19 @@ def test_rule_says_what_it_needs_and_when_it_speaks(rule: str) -> None:
 
 
 def test_every_command_is_documented_and_no_other() -> None:
-    assert sorted(sections(DOCS / "commands.md")) == sorted(f"prl {name}" for name in commands())
+    assert sorted(sections(DOCS / "commands.md")) == sorted(commands())
 
 
 @pytest.mark.parametrize("name", sorted(commands()))
 def test_every_option_is_documented_and_no_other(name: str) -> None:
-    text = sections(DOCS / "commands.md")[f"prl {name}"]
-    command = commands()[name]
-    known = {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
+    text = sections(DOCS / "commands.md")[name]
+    shown = [one for one in commands()[name].params if not (isinstance(one, click.Option) and one.hidden)]
+    known = {option for parameter in shown for option in parameter.opts if option.startswith("--")}
     assert set(re.findall(r"^- `(--[a-z-]+)", text, flags=re.M)) == known
 
 
 def test_every_script_is_documented_and_no_other() -> None:
-    scripts = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]) - {"prl"}
+    scripts = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]) - {"prl", "dashboard"}
     table = re.findall(r"^\| `([a-z-]+) @", (DOCS / "commands.md").read_text(), flags=re.M)
     assert set(table) == scripts
 

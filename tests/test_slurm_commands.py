@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import time
 from pathlib import Path
 
@@ -14,7 +15,11 @@ from prl.slurm.commands import Answer, Kind, Query, allowed, environment, run, t
 
 PACKAGE = Path(prl.__file__).parent
 READERS = ("text", "rundir", "slurm", "watch", "dashboard")
-STARTERS = {"slurm/commands.py"}
+STARTERS = {
+    "slurm/commands.py",  # the allowed queries
+    "dashboard/daemon.py",  # the dashboard itself, for a launcher that found none
+    "dashboard/searching.py",  # its own module again, so that a regular expression without end can be ended
+}
 
 SQUEUE = ("squeue", "--noheader", "--states=all", "--jobs=1", "--format=%i")
 
@@ -192,3 +197,7 @@ def test_no_other_module_of_the_readers_starts_a_process() -> None:
     assert len(modules) > 20
     found = {path.relative_to(PACKAGE).as_posix() for path in modules if starting(path.read_text())}
     assert found == STARTERS
+    for name in STARTERS - {"slurm/commands.py"}:
+        started = re.findall(r"\[\s*sys\.executable, \"-m\", ([^\],]+)", (PACKAGE / name).read_text())
+        assert started, f"{name} may start nothing but a module of this package"
+        assert set(started) <= {'"prl.cli.dashboard"', "__name__"}
