@@ -10,7 +10,7 @@ from prl.rundir.jobs import read_jobs
 from prl.rundir.locate import locate
 from prl.slurm.commands import Answer, Kind, Query
 from prl.watch import gather
-from prl.watch.jobs import Jobs, Traces, job_facts
+from prl.watch.jobs import Jobs, Traces, ask_together, job_facts
 from sample_runs import SampleRun
 from slurm_answers import NOW, Recorded, failed, mark_of, squeue
 from test_slurm_details import line
@@ -62,6 +62,17 @@ def test_nothing_is_asked_twice_within_seconds(tmp_path: Path) -> None:
     run, slurm = run_with_job(tmp_path), cluster({"N": "n01", "D": "1"})
     assert jobs(run, slurm).jobs == jobs(run, slurm).jobs
     assert slurm.asked == ["squeue", "scontrol"]
+
+
+def test_jobs_of_many_runs_are_asked_for_at_once(tmp_path: Path) -> None:
+    slurm = cluster({"N": "n01", "D": "1"})
+    ask_together(["4241", "4242", "4243"], NOW, slurm)
+    assert slurm.asked == ["squeue", "sacct"]  # the two others have left the queue
+    (job,) = jobs(run_with_job(tmp_path), slurm).jobs
+    assert (job.state, slurm.asked) == ("RUNNING", ["squeue", "sacct", "scontrol"])
+    ask_together(["no id"], NOW, slurm)
+    ask_together([], NOW, slurm)
+    assert slurm.asked == ["squeue", "sacct", "scontrol"]
 
 
 def test_a_silent_controller_leaves_the_last_word_with_its_age(tmp_path: Path) -> None:

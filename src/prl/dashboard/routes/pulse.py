@@ -12,8 +12,8 @@ from prl.rundir.locate import metrics_path
 _SECONDS = 0.5
 """How old a sign may be: tabs that ask within that time share it."""
 _LOGS_SECONDS = 1.0
-_WITH_METRICS = ("overview", "metrics", "compare")
-_WITH_EPISODES = ("traces", "viewer")
+_WITH_METRICS = ("overview", "metrics")
+_WITH_EPISODES = ("traces",)
 MAX_CLIENT = 100
 
 

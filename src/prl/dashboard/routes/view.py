@@ -8,7 +8,7 @@ from prl.dashboard.open_runs import OpenRun
 from prl.dashboard.routing import Call, Route, head
 from prl.rundir.reports import list_reports
 
-PAGES = ("runs", "overview", "metrics", "compare", "traces", "logs", "configs", "reports")
+PAGES = ("runs", "overview", "metrics", "traces", "logs", "configs", "reports")
 MAX_HIGHLIGHTS = 50
 _MAX_TEXT = 2000
 _MAX_NUMBER = 2**53
