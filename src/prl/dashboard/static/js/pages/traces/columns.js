@@ -5,7 +5,7 @@ import { html } from "../../lib/ui.js";
 import { Icon } from "../../parts/icons.js";
 import { Link } from "../../parts/link.js";
 import { oneLine } from "../viewer/visible.js";
-import { rewardBar, timingBars } from "./bars.js";
+import { fixed, rewardBar, timingBars } from "./bars.js";
 
 const TIMING = 150;
 const REWARD = 56;
@@ -18,8 +18,8 @@ const REWARD = 56;
 export function columnsOf(place, { longest, rewards }) {
   return [
     { id: "arrival", label: "Episode", class: "c-ep", sortable: true, cell: (row, index) => html`<${Link} class="tn" to=${place.with({ episode: row.ref, row: index, sel: row.ref })} title=${`Arrived ${moment(row.arrival)}`}>${count(row.line)}</${Link}>` },
-    { id: "env", label: "Environment", class: "c-env", sortable: true, cell: (row) => html`<span title=${row.env}>${oneLine(row.env ?? "", 80)}</span>${row.kind === "eval" && html` <span class="tag">eval</span>`}` },
-    { id: "task", label: "Task", class: "c-task mono dim", sortable: true, cell: (row) => html`<span title=${row.task}>${oneLine(row.task ?? "", 60)}</span>` },
+    { id: "env", label: "Environment", class: "c-env", sortable: true, cell: (row) => html`<span title=${oneLine(row.env ?? "", 400)}>${oneLine(row.env ?? "", 80)}</span>${row.kind === "eval" && html` <span class="tag">eval</span>`}` },
+    { id: "task", label: "Task", class: "c-task mono dim", sortable: true, cell: (row) => html`<span title=${oneLine(row.task ?? "", 400)}>${oneLine(row.task ?? "", 60)}</span>` },
     { id: "step", label: "Step", class: "c-step", number: true, sortable: true, title: "The step whose batch it went into", cell: (row) => whole(row.ship_step) },
     { id: "lag", label: "Lag", class: "c-lag", number: true, title: "Steps between being sent out and being trained on", cell: (row) => whole(row.lag) },
     { id: "timing", label: "Boot, setup, run, score", class: "c-time", cell: (row) => html`<${Timing} row=${row} longest=${longest} />` },
@@ -27,7 +27,7 @@ export function columnsOf(place, { longest, rewards }) {
     { id: "turns", label: "Turns", class: "c-turns", number: true, sortable: true, cell: (row) => whole(row.turns) },
     { id: "input_tokens", label: "Tokens in", class: "c-in dim", number: true, sortable: true, cell: (row) => whole(row.input_tokens) },
     { id: "output_tokens", label: "Tokens out", class: "c-out dim", number: true, sortable: true, cell: (row) => whole(row.output_tokens) },
-    { id: "stop", label: "Stop", class: "c-stop", sortable: true, cell: (row) => html`<span title=${row.stop_condition}>${words(row.stop_condition)}</span>` },
+    { id: "stop", label: "Stop", class: "c-stop", sortable: true, cell: (row) => html`<span title=${oneLine(row.stop_condition ?? "", 400)}>${words(row.stop_condition)}</span>` },
     { id: "note", label: "Note", class: "c-note", cell: (row) => html`<${Note} note=${row.note} />` },
     { id: "reward", label: "Reward", class: "c-reward", number: true, sortable: true, cell: (row) => html`<${Reward} value=${row.reward} range=${rewards} />` },
     { id: "advantage", label: "Advantage", class: "c-adv", number: true, sortable: true, cell: (row) => (row.advantage === null ? NA : change(row.advantage, (value) => number(Number(value.toFixed(3))))) },
@@ -48,7 +48,7 @@ export function words(name) {
 export function Note({ note }) {
   if (!note?.kind) return null;
   const bad = note.kind === "error";
-  return html`<span class="badge nb ${bad ? "bad" : "warn"}" title=${note.text}><${Icon} name=${bad ? "bad" : "warn"} size=${14} /><span class="clip">${oneLine(note.text ?? note.kind, 120)}</span></span>`;
+  return html`<span class="badge nb ${bad ? "bad" : "warn"}" title=${oneLine(note.text ?? "", 400)}><${Icon} name=${bad ? "bad" : "warn"} size=${14} /><span class="clip">${oneLine(note.text ?? note.kind, 120)}</span></span>`;
 }
 
 /** @param {{value: number | null, range: readonly [number, number] | null, width?: number, digits?: number}} properties */
@@ -57,7 +57,7 @@ export function Reward({ value, range, width = REWARD, digits = 3 }) {
   const bar = rewardBar(value, range, width);
   return html`<span class="rwd"><svg width=${width} height="12" viewBox="0 0 ${width} 12" aria-hidden="true">
       <rect class="rail" y="4" width=${width} height="4" rx="1" /><rect class="fill" x=${bar.x} y="4" width=${bar.width} height="4" rx="1" />
-    </svg><span class="tn">${value.toFixed(digits).replace(/^-/, "\u2212")}</span></span>`;
+    </svg><span class="tn">${fixed(value, digits)}</span></span>`;
 }
 
 /** Where the time of an episode went. @param {{row: any, longest: number}} properties */

@@ -39,7 +39,7 @@ export function GroupPanel({ row, onClose }) {
   const picked = place.get("steps").split(",").filter(Boolean).map(Number);
   return html`<section class="grp" aria-label="Group">
     <div class="row gh">
-      <h2>${row.group ? html`Group <span title=${row.group}>${oneLine(row.group, 8)}</span>, task` : "Task"} <span title=${row.task}>${oneLine(row.task ?? "unknown", 40)}</span></h2>
+      <h2>${row.group ? html`Group <span title=${oneLine(row.group, 400)}>${oneLine(row.group, 8)}</span>, task` : "Task"} <span title=${oneLine(row.task ?? "", 400)}>${oneLine(row.task ?? "unknown", 40)}</span></h2>
       <span class="dim hide-m">${oneLine(row.env ?? "", 40)}${row.ship_step === null ? "" : `, step ${row.ship_step}`}${data ? `, ${data.rollouts.length} rollouts` : ""}</span>
       ${data && html`<${Outcome} data=${data} />`}
       <${Earlier} history=${history.data} step=${row.ship_step} />
@@ -91,9 +91,9 @@ export function Parting({ data, at = null }) {
   return html`<div class="parting" role="table" aria-label="Rollouts of the group">
     <div class="gr gth" role="row">
       <span role="columnheader" class="num">#</span><span role="columnheader">Reward</span><span role="columnheader" class="num">Advantage</span><span role="columnheader" class="num hide-s">Turns</span><span role="columnheader" class="num hide-s">Tokens out</span>
-      <span role="columnheader" class="pre hide-s">${parting ? `Shared by all` : ""}</span><span class="fk0" role="presentation"></span>
+      <span role="columnheader" class="pre hide-s">${parting ? "Shared by all" : html`<span class="vh">Shared</span>`}</span><span class="fk0" role="presentation"></span>
       <span role="columnheader">${parting ? html`<b class="acc">Part ${parting.token === null ? "in their texts" : `at token ${count(parting.token)}`}</b>${parting.turn === null ? "" : `, turn ${parting.turn}`}, into ${parting.ways.length} ways` : html`<span class="warn">${data.reason ?? "They do not part."}</span>`}</span>
-      <span role="columnheader" class="num hide-s">${parting ? "First token's probability" : ""}</span>
+      <span role="columnheader" class="num hide-s">${parting ? "First token's probability" : html`<span class="vh">Probability</span>`}</span>
     </div>
     ${rows.map((one) => {
       const { row } = data.rollouts[one.index];

@@ -55,7 +55,8 @@ function colour(element, tokens, first, { overlay, bounds, active, stop, quoted 
   let position = first;
   for (let span = element.firstElementChild; span; span = span.nextElementSibling, position += 1) {
     const at = position;
-    let name = `tk ${classOf(overlay, bounds, tokens.value(stream, at))}`;
+    const shade = classOf(overlay, bounds, tokens.value(stream, at));
+    let name = shade === "" ? "tk bare" : `tk ${shade}`;
     if (tokens.special(at)) name += " sp";
     if (at === active) name += " on";
     const quote = quoted.length > 0 ? quoted.find(([from, to]) => at >= from && at < to) : undefined;

@@ -7,6 +7,7 @@ import { html, useEffect } from "../../lib/ui.js";
 import { visibleRows } from "../../lib/windowing.js";
 import { Icon } from "../../parts/icons.js";
 import { Link } from "../../parts/link.js";
+import { fixed } from "../traces/bars.js";
 import { oneLine } from "./visible.js";
 import { episodePlace, listPlace } from "./places.js";
 
@@ -41,7 +42,7 @@ export function EpisodeList({ episodes, at, wanted, onBeside }) {
           return html`<li key=${index} class=${here ? "sel" : ""}><${Link} class="tn" replace to=${episodePlace(place, row.ref, index)} aria-current=${here ? "true" : undefined}>${count(row.line)}</${Link}>
             <span class="dim clip">${oneLine(row.env ?? "", 40)}</span>
             <span class=${row.note?.kind === "error" ? "bad" : "warn"} title=${row.note?.text}>${row.note?.kind && html`<${Icon} name=${row.note.kind === "error" ? "bad" : "warn"} size=${14} /><span class="vh">${row.note.text}</span>`}</span>
-            <span class="num">${row.reward === null ? html`<span class="faint">n/a</span>` : row.reward.toFixed(3).replace(/^-/, "\u2212")}</span></li>`;
+            <span class="num">${row.reward === null ? html`<span class="faint">n/a</span>` : fixed(row.reward, 3)}</span></li>`;
         })}
       </ol>
     </div>

@@ -4,6 +4,7 @@ import { count, duration } from "../../lib/format.js";
 import { html, useLayoutEffect, useRef } from "../../lib/ui.js";
 import { Chunk } from "./chunk.js";
 import { Part, ToolDefinitions } from "./parts.js";
+import { oneLine } from "./visible.js";
 
 const ROLES = /** @type {Record<string, string>} */ ({ system: "System", user: "User", assistant: "Assistant", tool: "Tool", developer: "Developer" });
 
@@ -27,7 +28,7 @@ export function Piece({ piece, message, tokens, paint, version, measure, path, t
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   useLayoutEffect(() => measure(/** @type {HTMLElement} */ (box.current), piece.key), [piece.key]);
   const { node, number, asTokens } = message;
-  const role = ROLES[node.role ?? ""] ?? node.role ?? "Message";
+  const role = ROLES[node.role ?? ""] ?? oneLine(node.role ?? "Message", 30);
   const mine = quotes.filter((quote) => quote.node === undefined || quote.node === node.index);
   const body = asTokens
     ? html`<${Chunk} tokens=${tokens} first=${piece.first} last=${piece.last} paint=${paint} version=${version} label=${`${role}, tokens ${piece.first} to ${piece.last - 1}`} />
@@ -50,7 +51,7 @@ function Facts({ node }) {
     call.output === null ? `${count(node.tokens)} tokens` : `${count(call.output)} out${call.seconds === null ? "" : `, ${duration(call.seconds)}`}`,
     call.policy === null ? null : `policy ${call.policy}`,
     call.cost === null ? null : `cost ${call.cost.toPrecision(2)}`,
-    call.finish_reason && !["stop", "tool_calls"].includes(call.finish_reason) ? `stopped: ${String(call.finish_reason)}` : null,
+    call.finish_reason && !["stop", "tool_calls"].includes(call.finish_reason) ? `stopped: ${oneLine(String(call.finish_reason), 40)}` : null,
   ].filter((line) => line !== null);
-  return html`<div class="small faint tn" title=${call.model ?? undefined}>${lines.map((line) => html`<div key=${line} class=${line.startsWith("stopped") ? "warn" : ""}>${line}</div>`)}${call.error && html`<div class="bad">call failed</div>`}</div>`;
+  return html`<div class="small faint tn" title=${call.model ? oneLine(String(call.model), 120) : undefined}>${lines.map((line) => html`<div key=${line} class=${line.startsWith("stopped") ? "warn" : ""}>${line}</div>`)}${call.error && html`<div class="bad">call failed</div>`}</div>`;
 }

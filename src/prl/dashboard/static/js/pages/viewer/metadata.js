@@ -86,7 +86,7 @@ function Task({ data }) {
   const fields = Object.entries(task.data && typeof task.data === "object" ? task.data : {});
   const list = listPlace(place);
   return html`<section><h2>Task</h2><dl>
-      ${fact("Key", task.key ?? row.task ?? null)}${task.type && fact("Type", oneLine(task.type, 40))}
+      ${fact("Key", task.key === null && row.task === null ? null : visibleText(String(task.key ?? row.task)))}${task.type && fact("Type", oneLine(task.type, 40))}
       ${fields.slice(0, 40).map(([name, value]) => short(name, value))}
     </dl>
     ${fields.slice(0, 40).map(([name, value]) => long(name, value))}

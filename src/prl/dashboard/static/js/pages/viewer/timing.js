@@ -5,6 +5,7 @@ import { useNavigation } from "../../lib/location.js";
 import { html, useEffect, useMemo, useRef, useState } from "../../lib/ui.js";
 import { Link } from "../../parts/link.js";
 import { drawing, secondsOf } from "./lanes.js";
+import { oneLine } from "./visible.js";
 
 /** @type {readonly [string, string, readonly string[]][]} */
 const LEGEND = [["1", "model call", ["model"]], ["6", "tool", ["tool"]], ["5", "boot, setup", ["boot", "setup"]], ["3", "finalize", ["finalize"]], ["2", "scoring", ["scoring"]]];
@@ -35,7 +36,7 @@ export function Timing({ trace, policies, large = false }) {
       html`<svg class="lanes" width=${width} height=${drawn.height} role="img" aria-label=${`Timing lanes. ${said}`}>
         ${drawn.ticks.map(({ seconds, x }) => html`<path key=${`g${seconds}`} class="g" d="M${x} 14V${drawn.height - 18}" /><text key=${`t${seconds}`} x=${x} y=${drawn.height - 4} text-anchor="middle">${duration(seconds)}</text>`)}
         ${drawn.rows.map((row, index) => html`<g key=${index}><text class="ll" x="0" y=${row.y + 13}>${row.label}</text>
-          ${row.spans.map((span, nth) => html`<rect key=${nth} class="span ${span.fill} ${span.node === null || span.node === undefined ? "" : "to"}" x=${span.x} y=${row.y + 3} width=${span.width} height="12" rx="1.5" onClick=${() => at(span)}><title>${`${span.kind}${span.label && span.label !== span.kind ? `, ${span.label}` : ""}: ${duration(span.seconds)} from ${moment(span.start)}${span.open ? ", goes on" : ""}`}</title></rect>`)}</g>`)}
+          ${row.spans.map((span, nth) => html`<rect key=${nth} class="span ${span.fill} ${span.node === null || span.node === undefined ? "" : "to"}" x=${span.x} y=${row.y + 3} width=${span.width} height="12" rx="1.5" onClick=${() => at(span)}><title>${`${span.kind}${span.label && span.label !== span.kind ? `, ${oneLine(span.label, 80)}` : ""}: ${duration(span.seconds)} from ${moment(span.start)}${span.open ? ", goes on" : ""}`}</title></rect>`)}</g>`)}
         ${drawn.policies.map(({ version, x }, index) => html`<path key=${`p${version}`} class="att" d="M${x} 2V${drawn.height - 18}" />${(index === 0 || x - drawn.policies[index - 1].x > 64) && html`<text key=${`v${version}`} x=${x + 4} y="11">policy ${version}</text>`}`)}
       </svg>`}
     </div>
@@ -50,7 +51,7 @@ function Calls({ trace }) {
   const first = spans[0]?.start ?? 0;
   return html`<table class="table calls" aria-label="Spans">
     <thead><tr><th scope="col">Lane</th><th scope="col">What</th><th scope="col" class="num">Begins</th><th scope="col" class="num">Took</th><th scope="col">Message</th></tr></thead>
-    <tbody>${spans.slice(0, ROWS).map((/** @type {any} */ span, /** @type {number} */ index) => html`<tr key=${index}><td>${span.lane}</td><td>${span.kind}${span.label && span.label !== span.kind ? html` <span class="dim">${span.label}</span>` : ""}</td>
+    <tbody>${spans.slice(0, ROWS).map((/** @type {any} */ span, /** @type {number} */ index) => html`<tr key=${index}><td>${span.lane}</td><td>${span.kind}${span.label && span.label !== span.kind ? html` <span class="dim">${oneLine(span.label, 80)}</span>` : ""}</td>
       <td class="num" title=${moment(span.start)}>+${duration(span.start - first)}</td><td class="num">${span.end === null ? "goes on" : duration(span.end - span.start)}</td>
       <td>${span.node === null || span.node === undefined ? "" : html`<${Link} to=${place.with({ node: span.node, view: null, token: null })}>message ${span.node + 1}</${Link}>`}</td></tr>`)}</tbody>
   </table>${spans.length > ROWS && html`<p class="state dim">The first ${ROWS} of ${count(spans.length)}.</p>`}`;

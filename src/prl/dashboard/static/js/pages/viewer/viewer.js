@@ -18,6 +18,7 @@ import { Rendered } from "./rendered.js";
 import { Shared } from "./shared.js";
 import { Timing } from "./timing.js";
 import { Transcript } from "./transcript_view.js";
+import { oneLine, visibleText } from "./visible.js";
 
 export function Viewer() {
   const { place } = useNavigation();
@@ -126,8 +127,8 @@ function Opened({ data, policies, over = false, onBeside }) {
 function Errors({ errors, problems = [], ok = null }) {
   if (errors.length === 0 && problems.length === 0) return null;
   return html`<div class="errs" role="note">
-    ${errors.slice(0, 5).map((error, index) => html`<details key=${index}><summary class=${ok ? "warn" : "bad"}><b>${error.type ?? "Error"}</b> ${String(error.message ?? "").slice(0, 300)}${ok ? html` <span class="dim">(recovered)</span>` : ""}</summary>${error.traceback && html`<pre class="mono">${error.traceback}</pre>`}</details>`)}
+    ${errors.slice(0, 5).map((error, index) => html`<details key=${index}><summary class=${ok ? "warn" : "bad"}><b>${oneLine(error.type ?? "Error", 60)}</b> ${oneLine(error.message ?? "", 300)}${ok ? html` <span class="dim">(recovered)</span>` : ""}</summary>${error.traceback && html`<pre class="mono">${visibleText(error.traceback)}</pre>`}</details>`)}
     ${errors.length > 5 && html`<p class="dim">and ${count(errors.length - 5)} more</p>`}
-    ${problems.map((problem) => html`<p key=${problem} class="warn">${problem}</p>`)}
+    ${problems.map((problem) => html`<p key=${problem} class="warn">${visibleText(problem)}</p>`)}
   </div>`;
 }
