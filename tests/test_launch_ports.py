@@ -1,6 +1,7 @@
 """Ports of several runs on one host."""
 
 import contextlib
+import fcntl
 import os
 import random
 import socket
@@ -13,7 +14,7 @@ import pytest
 
 from prl.config import RLConfig
 from prl.launch.exits import CONFIGURATION, RefusedError
-from prl.launch.ports import PortClaim, claim_ports
+from prl.launch.ports import PortClaim, Ports, claim_ports, default_ports, taken_ports
 
 
 @pytest.fixture
@@ -141,3 +142,26 @@ def test_an_address_that_agrees_holds_the_port(tmp_path: Path, claims: list[Port
     chosen = config(orchestrator={"model": {"client": client}}, inference={"server": {"port": quiet_port}})
     claims.append(claim_ports(chosen, directory=tmp_path))
     assert claims[0].ports.server == quiet_port
+
+
+def test_a_port_that_a_launcher_holds_is_taken_and_looking_claims_nothing(
+    tmp_path: Path, quiet_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A launcher's processes bind seconds after it chose: its lock is what tells."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    ports = Ports(server=quiet_port + 100, engine=quiet_port + 100, batches=quiet_port)
+    assert taken_ports(ports) == []
+    locks = tmp_path / f"prl-{os.getuid()}" / "ports"
+    assert not locks.exists()
+    locks.mkdir(parents=True)
+    with (locks / f"{ports.batches}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert taken_ports(ports) == [ports.batches]
+    assert taken_ports(ports) == []
+
+
+def test_the_default_ports_are_those_that_a_launcher_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prl.launch.ports._bindable", lambda *_: True)
+    claim = claim_ports(config(), directory=tmp_path)
+    claim.release()
+    assert claim.ports == default_ports()

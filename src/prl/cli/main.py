@@ -18,6 +18,7 @@ COMMANDS = {
     "check-in": ("prl.cli.check_in", "check_in"),
     "restart-plan": ("prl.cli.restart_plan", "restart_plan"),
     "rules": ("prl.cli.rules", "rules"),
+    "doctor": ("prl.cli.doctor", "doctor"),
 }
 """Subcommands by name: module and attribute."""
 

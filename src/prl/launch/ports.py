@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from prl.config import RLConfig
+from prl.config import InferenceConfig, RLConfig, RolloutTransportConfig
 from prl.launch.exits import CONFIGURATION, RefusedError
 
 MOVES = 100
@@ -91,6 +91,29 @@ def claim_ports(config: RLConfig, *, directory: Path | None = None) -> PortClaim
         f"no free set of ports for a run between {first.by_key()} and {last.by_key()}: end what holds them "
         "or set inference.server.port and rollout_transport.port",
     )
+
+
+def default_ports(offset: int = 0) -> Ports:
+    """The ports of a run that sets none, ``offset`` runs after the first."""
+    inference, batches = InferenceConfig(), RolloutTransportConfig().port
+    return Ports(inference.server.port + offset, inference.engine_port + offset, batches + 2 * offset)
+
+
+def taken_ports(ports: Ports) -> list[int]:
+    """Those that a run could not have now, because they are listened on or a launcher holds them. Claims nothing."""
+    locks = _locks_of_this_user()
+    return [port for port in ports.by_name().values() if _is_claimed(locks, port) or not _bindable(port, {_LOOPBACK})]
+
+
+def _is_claimed(locks: Path, port: int) -> bool:
+    try:
+        with (locks / f"{port}.lock").open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # no such file: nobody claimed it
+        return False
+    return False
 
 
 def holder_of(port: int, locks: Path) -> str:
@@ -217,16 +240,20 @@ def _lock(directory: Path, port: int) -> IO[str] | None:
 
 def _lock_directory() -> Path:
     """A directory that only this user can write to: lock files are emptied, wherever another's link may lead."""
-    mine = Path(tempfile.gettempdir()) / f"prl-{os.getuid()}"
+    directory = _locks_of_this_user()
+    mine = directory.parent
     mine.mkdir(mode=0o700, exist_ok=True)
     found = mine.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
         raise RefusedError(
             CONFIGURATION, f"{mine}: not a directory that you alone can write to; remove it, or set TMPDIR to another"
         )
-    directory = mine / "ports"
     directory.mkdir(exist_ok=True)
     return directory
+
+
+def _locks_of_this_user() -> Path:
+    return Path(tempfile.gettempdir()) / f"prl-{os.getuid()}" / "ports"
 
 
 def _describe(pid: int | None) -> str:
