@@ -243,3 +243,14 @@ def test_positions_are_all_found_however_they_were_added(batches: list[list[str]
         assert positions.find(text) == again.find(text) == places
     assert positions.find("not there") == []
     assert Positions.of({}) is None
+
+
+def test_updates_are_counted_without_being_read(tmp_path: Path, mapped: bool) -> None:
+    write(tmp_path, ["a", "b", "a"], "trainer")
+    write(tmp_path, ["a"], "orch")
+    locator = UpdateLocator(tmp_path, mapped=mapped)
+    assert locator.count(["a", "b", "nobody"]) == 4 and locator.count([]) == 0
+    write(tmp_path, ["b"], "orch")
+    assert locator.count(["b"]) == 2
+    index_of(tmp_path, "trainer").unlink()
+    assert UpdateLocator(tmp_path, mapped=mapped).count(["a"]) == 3, "without an index the stream tells"

@@ -971,3 +971,38 @@ def test_bare_file_of_single_traces(tmp_path: Path) -> None:
     assert [(row["id"], row["env"], row["reward"], row["turns"]) for row in rows] == [
         (f"t-e{n}", "wordle", n / 10, 2) for n in range(3)
     ]
+
+
+def test_groups_come_in_pages(tmp_path: Path) -> None:
+    write(traces_of(tmp_path), range(24))
+    table = opened(traces_of(tmp_path))
+    names = [(group.name, group.env) for group in table.groups(limit=100)[0]]
+    pages = [table.groups(limit=5, offset=offset)[0] for offset in (0, 5, 10)]
+    assert [(group.name, group.env) for page in pages for group in page] == names and len(names) == 12
+    assert table.groups(offset=100) == ([], 12)
+
+
+def test_a_group_whose_rewards_are_all_the_same_is_equal(tmp_path: Path) -> None:
+    writer = EpisodeWriter(traces_of(tmp_path), chunk_bytes=100_000)
+    scores = [0.5, 0.1, 0.5, 0.2, None, 0.7, 0.7, 0.7]  # alternately of two environments: g0 of the first is equal
+    for number, score in enumerate(scores):
+        writer.append(episode(number, score=score))
+    writer.append(episode(9, group=None))
+    writer.close(clean=False)
+    table = opened(traces_of(tmp_path))
+    equal = table.equal_groups(range(9)).tolist()
+    assert equal[:4] == [True, False, True, False]
+    assert equal[4] is False and equal[6] is False, "one reward alone is equal to nothing"
+    assert equal[5] is True and equal[7] is True and equal[8] is False
+    assert table.equal_groups([3, 0]).tolist() == [False, True]
+
+
+def test_rows_by_place_and_values_of_rows(tmp_path: Path) -> None:
+    write(traces_of(tmp_path), range(6))
+    table = opened(traces_of(tmp_path))
+    rows = everything(table)
+    places = [(row["chunk"], row["offset"]) for row in rows]
+    assert table.rows_at([places[4], (0, 7), places[0]]).tolist() == [rows[4]["row"], -1, rows[0]["row"]]
+    assert table.rows_at([]).tolist() == []
+    values = table.values_of([5, 1, 5], ["reward", "timing/agent/model"])
+    assert values["reward"].tolist() == [0.5, 0.1, 0.5] and values["timing/agent/model"].tolist() == [0.75] * 3

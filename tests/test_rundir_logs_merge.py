@@ -277,3 +277,47 @@ def test_a_stale_handle_is_opened_anew_once(
     page = RunLogs(tmp_path).page()
     assert messages(page) == found
     assert page.trouble == (() if found else ("logs/attempt_1/trainer.log: Stale file handle",))
+
+
+def even(tmp_path: Path) -> tuple[RunLogs, list[str]]:
+    """Two logs that write every other second, long enough to be sampled."""
+    for name, offset in (("trainer.log", 0), ("orchestrator.log", 1)):
+        lines = (f"{clock(36_000 + 2 * n + offset)}    INFO {name[0]}{n} {'.' * 40}\n" for n in range(12_000))
+        write(tmp_path, name, HEAD + "".join(lines))
+    return RunLogs(tmp_path), [f"{name}{n}" for n in range(12_000) for name in "to"]
+
+
+def test_a_cursor_at_a_moment_and_at_a_line_has_the_older_before_and_the_others_after(tmp_path: Path) -> None:
+    logs, whole = even(tmp_path)
+    first = logs.page(after="", limit=1).entries[0].time or 0.0
+    for second in (0, 1, 7777, 23_999, 30_000):
+        cursor = logs.cursor_at(first + second)
+        assert [text.split()[0] for text in messages(logs.page(after=cursor, limit=3))] == whole[second : second + 3]
+        before = [text.split()[0] for text in messages(logs.page(before=cursor, limit=3))]
+        assert before == whole[max(min(second, len(whole)) - 3, 0) : second]
+    path = tmp_path / "logs/attempt_1/trainer.log"
+    offset = path.read_bytes().index(b"t5000 ")
+    cursor = logs.cursor_of("logs/attempt_1/trainer.log", offset)
+    assert messages(logs.page(after=cursor, limit=1))[0].startswith("t5000 ")
+    assert messages(logs.page(before=cursor, limit=1))[0].startswith("o4999 ")
+    only = logs.cursor_of("logs/attempt_1/trainer.log", offset, ["trainer"])
+    assert [text.split()[0] for text in messages(logs.page(after=only, components=["trainer"], limit=2))] == [
+        "t5000",
+        "t5001",
+    ]
+    with pytest.raises(KeyError):
+        logs.cursor_of("logs/attempt_1/other.log", 0)
+
+
+def test_how_much_was_written_when(tmp_path: Path) -> None:
+    logs, _ = even(tmp_path)
+    (file,) = logs.files(["trainer"])
+    spans = logs.spans(file)
+    assert sum(size for _, _, size in spans) == file.path.stat().st_size
+    assert spans[-1][1] - spans[0][0] == 2 * 11_999
+    assert all(first <= last for first, last, _ in spans)
+    line = f"{clock(36_000 + 14)}    INFO x"
+    assert logs.moment(file, 400, line) == spans[0][0] + 14
+    write(tmp_path, "empty.log", "")
+    logs.refresh()
+    assert logs.spans(logs.files(["empty"])[0]) == []

@@ -1,7 +1,10 @@
 """Secrets are masked, and what only looks like one is not."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from prl.text import secrets
 from prl.text.secrets import mask_secrets
 
 
@@ -59,3 +62,17 @@ def test_a_long_line_without_a_word_is_no_work() -> None:
     assert mask_secrets("-" * 20_000) == "-" * 20_000
     assert mask_secrets("secret-" * 3_000) == "secret-" * 3_000
     assert mask_secrets("--a" * 7_000) == "--a" * 7_000
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["key", "API_KEY=", "token", "token: ", "'", " ", "=", "x1", "://u:p@h", "hf_", "A" * 12, "Bearer "]
+        )
+    )
+)
+def test_the_quick_look_lets_nothing_through(parts: list[str]) -> None:
+    text = expected = "".join(parts)
+    for pattern in secrets._PATTERNS:
+        expected = pattern.sub(r"\1***", expected)
+    assert mask_secrets(text) == expected

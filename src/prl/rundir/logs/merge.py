@@ -138,13 +138,16 @@ class RunLogs:
     def spans(self, file: LogFile) -> list[tuple[float, float, int]]:
         """How much of a file was written when: from, to (Unix seconds) and bytes of its parts. Raises OSError."""
         index = self.index(file)
-        offsets, times = index.points()
-        if not offsets:
+        windows = LogWindows(file, self.name(file), index, Scan(MAX_BYTES))
+        first = next(windows.after(0, index.size), None)
+        last = next(windows.before(index.size), None)
+        if first is None or last is None:
             return [(index.modified, index.modified, index.size)] if index.size else []
-        last = next(LogWindows(file, self.name(file), index, Scan(MAX_BYTES)).before(index.size), None)
-        newest = max(last.last_time or last.time or 0.0, times[-1]) if last is not None else times[-1]
-        edges = zip([0, *offsets[1:]], [*offsets[1:], index.size], times, [*times[1:], newest], strict=True)
-        return [(first, second, end - start) for start, end, first, second in edges]
+        offsets, times = index.points()
+        oldest = min(first.time or index.modified, *times[:1])
+        starts, edges = [0, *offsets], [oldest, *times, max(last.last_time or last.time or oldest, *times[-1:])]
+        sizes = (end - start for start, end in zip(starts, [*offsets, index.size], strict=True))
+        return [(edges[at], edges[at + 1], size) for at, size in enumerate(sizes) if size]
 
     def moment(self, file: LogFile, offset: int, line: str) -> float | None:
         """When a line was written that stands at ``offset`` of a file, Unix seconds. Raises OSError."""
