@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import statistics
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
@@ -320,3 +321,14 @@ def test_an_episode_index_that_leaves_the_run_is_not_read(tmp_path: Path) -> Non
     stream = root / "monitors/file/traces/stream"
     stream.joinpath("00001.jsonl").symlink_to(outside / "monitors/file/traces/stream/00000.jsonl")
     assert [row["id"] for row in RunClient(root).json("episodes")["rows"]] == ["a"]
+
+
+def test_values_that_a_writer_left_out_are_made_in_the_background(tmp_path: Path) -> None:
+    root = write_episodes(tmp_path / "run", [make_episode(name) for name in "abc"])
+    (root / "monitors/file/traces/stream.values.jsonl").unlink()
+    run = RunClient(root)
+    deadline = time.monotonic() + 20
+    while (answer := run.json("episodes"))["values_missing"] and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert [row["task"] for row in answer["rows"]] == ["w-17"] * 3 and answer["values_missing"] == 0
+    assert run.json("episodes", task="w-17", agent="agent")["total"] == 3
