@@ -94,7 +94,7 @@ def test_all_runs_are_judged_the_newest_first_and_ended_ones_once(
     made = Made()
     newest = [dataclasses.replace(run, changed=float(age)) for age, run in enumerate(runs)]
     judge = started(Judge(lambda: newest, made))
-    until(lambda: len(made.judged) == 3)
+    until(lambda: all(judge.of(run.id) for run in newest))
     assert made.judged == ["c", "b", "a"]
     assert not judge._due(newest)
 
@@ -202,9 +202,26 @@ def test_a_run_whose_judging_hangs_is_left_alone(runs: list[RunInfo], started: C
     judge.look_at(runs[1])
     assert judge._due(runs) == [] and asked.count("b") == 1
     go_on.set()
-    until(lambda: all(worker.is_free for worker in judge._hanging.values()))
-    judge._forget(runs)
-    assert not judge._hanging
+    until(lambda: (judge.of(runs[1].id) or found).verdict.phase == FINISHED)
+    assert not judge._slow
+
+
+def test_what_takes_long_keeps_nobody_waiting(
+    runs: list[RunInfo], started: Callable[[Judge], Judge], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge_module, "PATIENCE", 0.05)
+    go_on = threading.Event()
+
+    def slow(run: RunInfo, limits: Thresholds, before: Judgement | None) -> Judgement:
+        if run.name == "b":
+            go_on.wait(20)
+        return Made()(run, limits, before)
+
+    judge = started(Judge(lambda: runs, slow))
+    until(lambda: all(judge.of(run.id) for run in (runs[0], runs[2])))
+    assert judge.of(runs[1].id) is None
+    go_on.set()
+    until(lambda: judge.of(runs[1].id) is not None)
 
 
 def test_the_version_changes_with_what_is_said_and_not_with_time(runs: list[RunInfo]) -> None:

@@ -12,6 +12,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prl.dashboard.judgement import Judgement, failed, judge_run
@@ -31,6 +32,8 @@ LOOKED_LATELY = 20.0
 """A run counts as looked at for this long."""
 IDLE_SECONDS = 60.0
 """Nothing is judged when nobody asked for a verdict for this long."""
+PATIENCE = 2.0
+"""Seconds for which the others wait while one run is judged."""
 HANGS = 30.0
 """Seconds after which judging a run counts as not coming back."""
 SHARE = 0.04
@@ -65,7 +68,7 @@ class Judge:
         self._closed = False
         self._thread: threading.Thread | None = None
         self._worker: _Worker | None = None
-        self._hanging: dict[str, _Worker] = {}
+        self._slow: dict[str, _Slow] = {}
         self._asked_slurm = float("-inf")
 
     # ---- for those who ask
@@ -137,6 +140,7 @@ class Judge:
             return 30.0
         runs = self._runs()
         self._forget(runs)
+        self._collect()
         due = self._due(runs)
         if not due:
             return 1.0
@@ -144,12 +148,12 @@ class Judge:
         run = due[0]
         first = run.id not in self._made
         judged = self._outcome(run)
-        self._keep(run, judged)
-        share = FIRST_SHARE if first else SHARE
-        pause = judged.cpu_seconds * (1 / share - 1)
+        if judged is not None:
+            self._keep(run, judged)
         # Somebody waits for one that was never judged.
-        urgent = any(self._is_looked_at(run) and run.id not in self._made for run in due[1:])
-        return 0.0 if urgent else pause
+        if judged is None or any(self._is_looked_at(run) and run.id not in self._made for run in due[1:]):
+            return 0.0
+        return judged.cpu_seconds * (1 / (FIRST_SHARE if first else SHARE) - 1)
 
     def _due(self, runs: Sequence[RunInfo]) -> list[RunInfo]:
         """Runs that are to be judged now, the most urgent first."""
@@ -157,7 +161,7 @@ class Judge:
         due = []
         for run in runs:
             late = self._late(run, now)
-            if late is not None and run.id not in self._hanging:
+            if late is not None and run.id not in self._slow:
                 due.append(((not self._is_looked_at(run), run.id in self._made, -late), run))
         return [run for _, run in sorted(due, key=lambda pair: pair[0])]
 
@@ -180,25 +184,38 @@ class Judge:
     def _is_looked_at(self, run: RunInfo) -> bool:
         return time.monotonic() - self._looked.get(run.id, float("-inf")) < LOOKED_LATELY
 
-    def _outcome(self, run: RunInfo) -> Judgement:
-        """The judgement of a run, or that it did not come back in time."""
+    def _outcome(self, run: RunInfo) -> Judgement | None:
+        """The judgement of a run; None: it takes long, and the others are not to wait for it."""
         limits = self.limits()
         worker = self._worker = self._worker or _Worker()
         answer = worker.do(lambda: self._try(run, limits))
         try:
-            return answer.get(timeout=self._hangs)
+            return answer.get(timeout=min(PATIENCE, self._hangs))
         except queue.Empty:
-            self._hanging[run.id] = worker
+            self._slow[run.id] = _Slow(run, worker, answer, time.monotonic())
             self._worker = None
             worker.end()
-            return failed(run, f"judging it has not come back for {self._hangs:g} s (a disk that hangs?)")
+            return None
+
+    def _collect(self) -> None:
+        """Take what took long; of what does not come back tell so, once, and let it be."""
+        for slow in list(self._slow.values()):
+            if slow.worker.is_free:
+                del self._slow[slow.run.id]
+                self._keep(slow.run, slow.answer.get())
+            elif not slow.told and time.monotonic() - slow.since > self._hangs:
+                slow.told = True
+                why = f"judging it has not come back for {self._hangs:g} s (a disk that hangs?)"
+                self._keep(slow.run, failed(slow.run, why))
 
     def _try(self, run: RunInfo, limits: "Thresholds") -> Judgement:
+        began = time.thread_time()
         try:
             return self._judge(run, limits, self._made.get(run.id))
         except Exception as error:  # one run that cannot be judged must not keep the others from it
             _log.warning("judging %s failed", run.path, exc_info=True)
-            return failed(run, f"judging it failed: {type(error).__name__}: {error}")
+            told = failed(run, f"judging it failed: {type(error).__name__}: {error}")
+            return dataclasses.replace(told, cpu_seconds=time.thread_time() - began)
 
     def _judge_here(self, run: RunInfo) -> Judgement:
         made = self._made.get(run.id)
@@ -219,8 +236,7 @@ class Judge:
             return kept
 
     def _forget(self, runs: Sequence[RunInfo]) -> None:
-        """Runs that are gone, and threads that came back after all."""
-        self._hanging = {name: worker for name, worker in self._hanging.items() if not worker.is_free}
+        """Runs that are gone."""
         if len(self._made) > len(runs):
             known = {run.id for run in runs}
             with self._lock:
@@ -250,6 +266,17 @@ class Judge:
             self._asked_slurm = time.monotonic()
 
 
+@dataclass
+class _Slow:
+    """A run whose judgement has not come yet."""
+
+    run: RunInfo
+    worker: "_Worker"
+    answer: "queue.SimpleQueue[Judgement]"
+    since: float
+    told: bool = False
+
+
 class _Worker:
     """A thread that does one thing after the other, and that can be left alone when one does not come back."""
 
@@ -273,6 +300,5 @@ class _Worker:
     def _run(self) -> None:
         while (item := self._tasks.get()) is not None:
             task, answer = item
-            outcome = task()
+            answer.put(task())
             self.is_free = True
-            answer.put(outcome)
