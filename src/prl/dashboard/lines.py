@@ -23,6 +23,9 @@ NAN, INFINITE, MINUS_INFINITE, DROPPED = "nan", "inf", "-inf", "dropped"
 """What a value was that is not finite. ``dropped``: its writer left it out and recorded the rest of the step."""
 
 
+_ALL_DIGITS = 16
+
+
 @dataclass(frozen=True)
 class Window:
     """Which points of a line: ``start <= x <= end`` on ``axis``, about ``points`` of them.
@@ -112,13 +115,18 @@ def dropped_steps(store: MetricsStore, name: Name) -> Values:
 
 
 def rounded(values: Values, digits: int) -> Values:
-    """Values to so many significant digits, which take fewer bytes to write. What is not finite stays."""
+    """Values to so many significant digits, which take fewer bytes to write. What is not finite stays.
+
+    With 16 digits and more they stay as they are.
+    """
+    if digits >= _ALL_DIGITS:
+        return values
     with np.errstate(all="ignore"):
-        exponent = np.floor(np.log10(np.abs(values)))
-        factor = 10.0 ** (digits - 1 - exponent)
-        short = np.round(values * factor) / factor
-    usable = np.isfinite(short) & (np.abs(exponent) < 290)
-    return np.where(usable, short, values)
+        places = digits - 1 - np.floor(np.log10(np.abs(values)))
+        # A power of ten is exact only when it is a whole number, so there are two ways.
+        factor = 10.0 ** np.abs(places)
+        short = np.where(places >= 0, np.round(values * factor) / factor, np.round(values / factor) * factor)
+    return np.where(np.isfinite(short), short, values)
 
 
 def plain(x: Values, axis: Axis) -> NDArray[Any]:

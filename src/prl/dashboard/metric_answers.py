@@ -19,6 +19,8 @@ MAX_KEYS = 10_000
 """Series that a list of keys has at most."""
 MAX_VALUES = 5000
 """Values that an answer of rows has, about."""
+MIN_ROWS = 10
+"""Rows of it at least, where so many were asked for."""
 MAX_POINTS = 100_000
 """Points of all series of an answer together."""
 
@@ -96,8 +98,8 @@ def step(store: MetricsStore, number: int) -> dict[str, Any]:
 def tail(store: MetricsStore, cursor: str | None, limit: int) -> dict[str, Any]:
     """The rows since a cursor, without one the newest; fewer where rows are long. Raises ValueError when it is no
     cursor."""
-    usual = len(store.names()) if store.rows else 1
-    found = store.tail(cursor, max(min(limit, MAX_VALUES // max(usual, 1)), 10))
+    longest = len(store.names()) or 1
+    found = store.tail(cursor, min(limit, max(MAX_VALUES // longest, MIN_ROWS)))
     return {
         "rows": [_row(row) for row in found.rows],
         "cursor": found.cursor,

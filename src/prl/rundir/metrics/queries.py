@@ -94,6 +94,12 @@ def extent(columns: Columns, series: int) -> Extent:
     return Extent(*counts, superseded=len(found.rows) - sum(counts))
 
 
+def standing_values(columns: Columns, series: int) -> NDArray[np.float64]:
+    """The values that stand: those with a step by step, then those without in file order."""
+    stepped, timed = _standing(columns, _find(columns, series))
+    return np.concatenate((stepped.values, timed.values))
+
+
 def last_values(columns: Columns, producer: int | None) -> dict[tuple[str, str], Point]:
     """The newest standing point of each series (of one producer): of two, with and without a step, the later."""
     names = columns.catalogue.names

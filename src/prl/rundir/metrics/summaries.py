@@ -43,8 +43,9 @@ def summarise(columns: Columns) -> list[Summary]:
     counts = _Counts(np.zeros(len(names), np.int64), np.zeros(len(names), np.int64), np.full(len(names), np.nan))
     for segment in columns.segments.segments:
         _add(counts, columns, segment)
-    # Of an evaluation two rows of one step can stand, of which the later one counts.
-    for number in np.flatnonzero(columns.catalogue.column("evaluation")).tolist():
+    # Rows of evaluations give up nothing: two of one step stand, of which the later one counts.
+    family, evaluation = columns.catalogue.column("family"), columns.catalogue.column("evaluation")
+    for number in np.flatnonzero(np.isin(family, family[evaluation])).tolist():
         _look_up(counts, columns, number)
     last = queries.last_values(columns, None)
     points, nonfinite, first = counts.points.tolist(), counts.nonfinite.tolist(), counts.first.tolist()
@@ -80,9 +81,7 @@ def _add(counts: _Counts, columns: Columns, segment: Segment) -> None:
 
 
 def _look_up(counts: _Counts, columns: Columns, number: int) -> None:
-    data = queries.select(columns, number, queries.Window())
-    timed = queries.extent(columns, number).timed if data.axis == "step" else 0
-    counts.points[number] = len(data.y) + timed
-    if not timed:
-        counts.nonfinite[number] = np.count_nonzero(~np.isfinite(data.y))
-        counts.first[number] = data.y[0] if len(data.y) else np.nan
+    values = queries.standing_values(columns, number)
+    counts.points[number] = len(values)
+    counts.nonfinite[number] = np.count_nonzero(~np.isfinite(values))
+    counts.first[number] = values[0] if len(values) else np.nan
