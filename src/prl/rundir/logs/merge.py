@@ -144,8 +144,9 @@ class RunLogs:
         if first is None or last is None:
             return [(index.modified, index.modified, index.size)] if index.size else []
         offsets, times = index.points()
-        oldest = min(first.time or index.modified, *times[:1])
-        starts, edges = [0, *offsets], [oldest, *times, max(last.last_time or last.time or oldest, *times[-1:])]
+        oldest = min([first.time or index.modified, *times[:1]])
+        newest = max([last.last_time or last.time or oldest, *times[-1:]])
+        starts, edges = [0, *offsets], [oldest, *times, newest]
         sizes = (end - start for start, end in zip(starts, [*offsets, index.size], strict=True))
         return [(edges[at], edges[at + 1], size) for at, size in enumerate(sizes) if size]
 
