@@ -36,13 +36,18 @@ def overview(
     bottleneck: Bottleneck | None,
     axis: Axis,
     points: int,
+    start: float | None = None,
+    end: float | None = None,
 ) -> dict[str, Any]:
-    """All that the overview shows, as plain JSON and arrays. ``info``: what is known of the run beside its metrics."""
+    """All that the overview shows, as plain JSON and arrays. ``info``: what is known of the run beside its metrics.
+
+    ``start`` and ``end``: the part of the axis that lines are of; tiles, marks and the last step are of the whole run.
+    """
     panels, names = load_panels(), store.names()
     sections = [(section, charts(section, names)) for section in panels.sections(info.kind)]
     drawn = [chart for _, found in sections for chart in found]
     axes = Axes(store)
-    window = Window(axis, points=_share(drawn, points), digits=_DIGITS)
+    window = Window(axis, start, end, points=_share(drawn, points), digits=_DIGITS)
     drawing = _Drawing(store, axes, limits, window)
     source = Source(info, store, axes, panels, by_id(drawn), limits)
     return {

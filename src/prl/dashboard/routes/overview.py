@@ -34,6 +34,8 @@ def overview(call: Call) -> dict[str, Any]:
                 bottleneck=judged.verdict.bottleneck if judged is not None else None,
                 axis=call.query["axis"],
                 points=call.query["points"],
+                start=call.query["start"],
+                end=call.query["end"],
             )
         )
 
@@ -58,7 +60,12 @@ ROUTES = (
         "`tiles`, `bottleneck` (null: not judged yet, or too few steps), `sections` of `charts` with their `lines`, "
         "`marks` (`attempts`, `checkpoints`, `evals`, `alarms`), `axis`, `last_step`, `partial` (only the newest rows "
         "of a large file, which is being read), `missing` (which sections are empty, and why)",
-        parameters=(AXIS, Parameter("points", "integer", "Points of a line", default=200, minimum=2, maximum=1000)),
+        parameters=(
+            AXIS,
+            Parameter("points", "integer", "Points of a line", default=200, minimum=2, maximum=1000),
+            Parameter("start", "number", "Only points from here on, on the axis"),
+            Parameter("end", "number", "Only points up to here, on the axis"),
+        ),
         version=_version,
     ),
     Route(

@@ -4,9 +4,10 @@ import { formatted } from "../lib/format.js";
 import { html, useContext, useLayoutEffect, useMemo, useRef, useState } from "../lib/ui.js";
 import { Icon } from "../parts/icons.js";
 import { Link } from "../parts/link.js";
-import { CursorContext } from "./cursor.js";
+import { Cursor, CursorContext } from "./cursor.js";
 import { placeLabels } from "./labels.js";
-import { modelOf, reading } from "./model.js";
+import { isOn, sinceStart } from "./marks.js";
+import { modelOf, rangeOf, reading } from "./model.js";
 import { useNear } from "./near.js";
 import { ABOVE, BELOW, Plot } from "./plot.js";
 
@@ -44,7 +45,28 @@ const WORDS = /** @type {Record<string, string>} */ ({ nan: "NaN", inf: "Inf", "
  * @param {boolean} [properties.ends]  a label at its end for a single line too, in place of the value in the heading
  * @param {boolean} [properties.eager]  drawn when there is time, also when it is far off the screen
  */
-export function Chart({ title, to = null, unit = "", about = "", format = "number", lines, limit = null, fromZero = false, frame, height = 132, empty = "No values yet", mono = false, eager = false, ends = false }) {
+export function Chart(properties) {
+  const { lines, frame } = properties;
+  const placed = useMemo(() => (lines === null || lines.every((line) => isOn(line, frame.axis)) ? lines : lines.filter((line) => isOn(line, frame.axis))), [lines, frame.axis]);
+  const apart = placed?.length === 0 && lines !== null && lines.length > 0;
+  if (!apart) return html`<${Figure} ...${properties} lines=${placed} />`;
+  return html`<${Apart} ...${properties} />`;
+}
+
+/** A chart whose lines have no place on the page's axis: on their own, with a cursor of its own. @param {any} properties */
+function Apart(properties) {
+  const [cursor] = useState(() => new Cursor());
+  const { lines, frame } = properties;
+  const own = useMemo(() => {
+    const start = lines[0].axis === "time" ? (rangeOf(lines)?.[0] ?? 0) : 0;
+    const moved = lines.map((/** @type {import("./model.js").Line} */ line) => sinceStart(line, start));
+    return { lines: moved, frame: { ...frame, axis: lines[0].axis, range: rangeOf(moved) ?? [0, 1], marks: { attempts: [], checkpoints: [] }, onZoom: () => {}, onReset: () => {}, onPick: () => {} } };
+  }, [lines, frame]);
+  return html`<${CursorContext.Provider} value=${cursor}><${Figure} ...${properties} ...${own} /></${CursorContext.Provider}>`;
+}
+
+/** @param {Parameters<typeof Chart>[0]} properties */
+function Figure({ title, to = null, unit = "", about = "", format = "number", lines, limit = null, fromZero = false, frame, height = 132, empty = "No values yet", mono = false, eager = false, ends = false }) {
   const figure = useRef(/** @type {HTMLElement | null} */ (null));
   const near = useNear(figure, eager);
   const none = lines !== null && lines.every(({ x }) => x.length === 0);

@@ -23,6 +23,14 @@ export function placesOf(marks, axis, start) {
   return { attempts: known(marks.attempts.slice(1).map(at)), checkpoints: known(marks.checkpoints.map(at)) };
 }
 
+/**
+ * Whether a line lies on the axis of the page: a series that has no place there comes on the one that it has.
+ * @param {{axis?: string}} line @param {string} axis
+ */
+export function isOn(line, axis) {
+  return line.axis === undefined || line.axis === axis;
+}
+
 /** The zero of the time axis: when the first attempt began, else the first time there is. @param {Marks | null | undefined} marks @param {readonly {x: readonly number[]}[]} lines */
 export function startOf(marks, lines) {
   const firsts = [...(marks?.attempts ?? []).map(({ time }) => time), ...lines.map(({ x }) => x[0])].filter((time) => time !== null && time !== undefined);

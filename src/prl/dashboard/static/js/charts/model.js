@@ -17,6 +17,7 @@ import { medianDistance, smoothed } from "./smoothing.js";
  * @property {number} [total]
  * @property {number} [color]  1 to 6
  * @property {number} [dash]  0 to 3
+ * @property {string} [axis]  where x is something else than the page shows
  * @property {boolean} [old]  a timeline that a resume gave up
  */
 

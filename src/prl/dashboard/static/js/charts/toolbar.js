@@ -36,9 +36,9 @@ export function Toolbar({ state, range, marks, start, slider, hint = true, more 
 function Smoothing({ state }) {
   const label = html`Smoothing <span class="v">${state.smoothing ? `${state.smoothing}, raw kept` : "none"}</span>`;
   return html`<${Menu} label=${label} title="An exponential mean over the points">
-    ${(/** @type {() => void} */ close) => html`<div role="group" aria-label="Smoothing">
-      ${SMOOTHINGS.map((value) => html`<label key=${value} class="checkbox"><input type="radio" name="smoothing" checked=${value === state.smoothing} onChange=${() => state.setSmoothing(value)} onClick=${close} />${value ? value : "none"}</label>`)}
-    </div>`}
+    ${(/** @type {() => void} */ close) => html`<ul class="choices">
+      ${SMOOTHINGS.map((value) => html`<li key=${value}><button type="button" class="choice" aria-pressed=${String(value === state.smoothing)} onClick=${() => (state.setSmoothing(value), close())}>${value ? value : "none"}</button></li>`)}
+    </ul>`}
   </${Menu}>`;
 }
 

@@ -24,6 +24,8 @@ import { MetricChart } from "./metric.js";
 import { Tree } from "./tree.js";
 
 const LARGE = 300;
+/** @type {readonly import("./meanings.js").Meaning[]} */
+const NO_MEANINGS = Object.freeze([]);
 /** @type {[number, number]} */
 const NOTHING = [Infinity, -Infinity];
 
@@ -53,7 +55,8 @@ function Body({ run, data, metrics, version }) {
   const { frame, marks, start, onLoad } = useFrame(state, data, slider);
   const sources = useSources([run, ...state.compare], names, state, start, version);
   const panels = useData("panels").data;
-  const meanings = /** @type {import("./meanings.js").Meaning[]} */ (panels?.metrics ?? []);
+  /** @type {readonly import("./meanings.js").Meaning[]} */
+  const meanings = panels?.metrics ?? NO_MEANINGS;
 
   const wanted = place.all("key").map((name) => metricNamed(metrics, name));
   const keys = wanted.filter((metric) => metric !== null);
@@ -64,6 +67,18 @@ function Body({ run, data, metrics, version }) {
   const chart = (/** @type {import("./keys.js").Metric} */ metric, /** @type {number} */ height, /** @type {string} */ title) =>
     html`<${MetricChart} key=${metric.key} metric=${metric} title=${title} meaning=${meaningOf(meanings, metric.key)} sources=${sources} frame=${frame} height=${height} onLoad=${onLoad}
       to=${height === LARGE ? null : place.with({ key: metric.key, at: cursor.pinned })} />`;
+
+  // Hundreds of charts: they are made anew only when something of them changes.
+  const sections = useMemo(
+    () =>
+      (keys.length === 0 ? groups : groups.filter(([, members]) => keys.some((metric) => members.includes(metric)))).map(
+        ([group, members]) => html`<section key=${group} aria-label=${group || "Keys without a group"}>
+          <div class="sec"><h2 class="mono">${group || "no group"}</h2><span class="faint">${plural(members.length, "key")}</span></div>
+          <div class="charts">${members.map((metric) => chart(metric, 132, group ? metric.key.slice(group.length + 1) : metric.key))}</div>
+        </section>`,
+      ),
+    [groups, keys.map(({ key }) => key).join("\n"), sources, frame, meanings, place],
+  );
 
   return html`<${CursorContext.Provider} value=${cursor}><div class="metrics-page">
     <aside class="keys" aria-label="Keys">
@@ -81,10 +96,7 @@ function Body({ run, data, metrics, version }) {
       ${keys.length > 0 && html`<section class="large" aria-label="Chosen keys"><div class="sec"><h2>${keys.length === 1 ? "Chosen key" : `${keys.length} chosen keys`}</h2><${Link} to=${place.with({ key: null })}>Show all keys</${Link}></div>
         <div class="charts one">${keys.map((metric) => chart(metric, LARGE, metric.key))}</div></section>`}
       ${keys.length === 0 && data !== null && groups.length === 0 && html`<${Nothing} data=${data} metrics=${metrics} filter=${filter} onClear=${() => (setText(""), state.set({ below: null, q: null }))} />`}
-      ${(keys.length === 0 ? groups : groups.filter(([, members]) => keys.some((metric) => members.includes(metric)))).map(([group, members]) => html`<section key=${group} aria-label=${group || "Keys without a group"}>
-        <div class="sec"><h2 class="mono">${group || "no group"}</h2><span class="faint">${plural(members.length, "key")}</span></div>
-        <div class="charts">${members.map((metric) => chart(metric, 132, group ? metric.key.slice(group.length + 1) : metric.key))}</div>
-      </section>`)}
+      ${sections}
     </div>
   </div></${CursorContext.Provider}>`;
 }
@@ -102,7 +114,7 @@ function useFrame(state, data, slider) {
       setSeen((last) => {
         const before = last.axis === state.axis ? last.range : NOTHING;
         const next = /** @type {[number, number]} */ (zoomed.current ? before : [Math.min(before[0], range[0]), Math.max(before[1], range[1])]);
-        const same = last.axis === state.axis && next[0] === last.range[0] && next[1] === last.range[1] && JSON.stringify(marks) === JSON.stringify(last.marks);
+        const same = last.axis === state.axis && next[0] === last.range[0] && next[1] === last.range[1] && sameMarks(marks, last.marks);
         return same ? last : { axis: state.axis, range: next, marks };
       }),
     [state.axis],
@@ -116,6 +128,11 @@ function useFrame(state, data, slider) {
   const places = useMemo(() => placesOf(marks, state.axis, start), [marks, state.axis, start]);
   const frame = useChartFrame(state, state.zoom ?? whole, places, slider);
   return { frame, marks, start, onLoad };
+}
+
+/** Whether nothing was added. @param {import("../../charts/marks.js").Marks} one @param {import("../../charts/marks.js").Marks | null} other */
+function sameMarks(one, other) {
+  return other !== null && one.attempts.length === other.attempts.length && one.attempts.at(-1)?.step === other.attempts.at(-1)?.step && one.checkpoints.length === other.checkpoints.length;
 }
 
 /**

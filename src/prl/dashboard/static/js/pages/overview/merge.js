@@ -1,8 +1,8 @@
 /** One overview out of several: charts of the page's run with the lines of the runs it is compared with. Pure. */
 
 import { shortNames } from "../../charts/labels.js";
-import { sinceStart, startOf } from "../../charts/marks.js";
-import { withLooks } from "../../charts/model.js";
+import { isOn, sinceStart, startOf } from "../../charts/marks.js";
+import { rangeOf, withLooks } from "../../charts/model.js";
 
 /**
  * @typedef {import("../../charts/model.js").Line & {axis?: string}} Line
@@ -21,6 +21,12 @@ import { withLooks } from "../../charts/model.js";
 /** All lines of an overview. @param {Overview} overview */
 export function allLines(overview) {
   return overview.sections.flatMap(({ charts }) => charts.flatMap(({ lines }) => lines));
+}
+
+/** The range of all charts that have the axis of the page. @param {readonly Section[]} sections @param {string} axis @returns {[number, number]} */
+export function drawnRange(sections, axis) {
+  const lines = sections.flatMap(({ charts }) => charts.flatMap((chart) => chart.lines));
+  return rangeOf(lines.filter((line) => isOn(line, axis))) ?? [0, 1];
 }
 
 /** An overview whose x are seconds since the run's start; on other axes as it is. @param {Overview} overview @returns {Overview & {start: number | null}} */

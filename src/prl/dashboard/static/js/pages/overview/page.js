@@ -3,7 +3,6 @@
 import { Chart } from "../../charts/chart.js";
 import { CursorContext } from "../../charts/cursor.js";
 import { placesOf } from "../../charts/marks.js";
-import { rangeOf } from "../../charts/model.js";
 import { useChartFrame, useChartState, useMetricsVersion, usePinnedCursor } from "../../charts/state.js";
 import { ComparedRuns, Toolbar } from "../../charts/toolbar.js";
 import { runPath } from "../../lib/api.js";
@@ -16,11 +15,10 @@ import { useRunNames, useVerdict } from "../../parts/run.js";
 import { Failed } from "../../parts/states.js";
 import { BottleneckBar } from "./bottleneck.js";
 import { useCompared } from "./compared.js";
-import { allLines, elapsed, merged } from "./merge.js";
+import { drawnRange, elapsed, merged } from "./merge.js";
 import { Tiles } from "./tiles.js";
 
 const POINTS = 200;
-const MOST_POINTS = 1000;
 /** Sections as they usually are, for the place they take while they load. */
 const USUAL = [["Train", 8], ["Eval", 4], ["Stability", 8], ["Performance", 8], ["Inference", 8]];
 /** How long what is below waits for the findings, so that they do not push it down. */
@@ -44,23 +42,24 @@ export default function Page() {
 }
 
 /**
- * The run's overview on the axis that is shown, with more points the closer one looks.
+ * The run's overview on the axis that is shown. Of a zoom, lines are asked for anew; what is there is drawn until then.
  * @param {string} run @param {import("../../charts/state.js").ChartState} state @param {string | null} version
  */
 function useOverview(run, state, version) {
-  const [whole, setWhole] = useState(/** @type {[number, number] | null} */ (null));
-  const part = state.zoom && whole ? (state.zoom[1] - state.zoom[0]) / Math.max(whole[1] - whole[0], 1e-9) : 1;
-  const points = part < 0.3 ? MOST_POINTS : part < 0.7 ? 2 * POINTS : POINTS;
-  const parameters = { axis: state.axis, points };
-  const { data, error, loading, again } = useData(runPath(run, "overview"), parameters, { version });
-  const compared = useCompared(state.compare, parameters, version);
+  const [start, setStart] = useState(/** @type {number | null} */ (null));
+  const { axis, zoom } = state;
+  const parameters = { axis, points: POINTS };
+  const shift = axis === "time" ? start : 0;
+  const part = zoom && shift !== null ? { start: zoom[0] + shift, end: zoom[1] + shift } : {};
+  const { data, error, again } = useData(runPath(run, "overview"), { ...parameters, ...part }, { version });
+  // Other runs begin at other times: of them all is asked for.
+  const compared = useCompared(state.compare, axis === "time" ? parameters : { ...parameters, ...part }, version);
   // An answer for another axis would be drawn on this one.
-  const overview = useMemo(() => (data === null || data.axis !== state.axis ? null : elapsed(data)), [data, state.axis]);
-  const range = useMemo(() => (overview === null ? null : rangeOf(allLines(overview))), [overview]);
+  const overview = useMemo(() => (data === null || data.axis !== axis ? null : elapsed(data)), [data, axis]);
   useEffect(() => {
-    if (range !== null) setWhole(range);
-  }, [range?.[0], range?.[1]]);
-  return { overview, range, compared, error, loading, again };
+    if (overview && overview.start !== null) setStart(overview.start);
+  }, [overview]);
+  return { overview, compared, error, again };
 }
 
 /** @param {{state: import("../../charts/state.js").ChartState, data: ReturnType<typeof useOverview>, run: string}} properties */
@@ -73,8 +72,7 @@ function Body({ state, data, run }) {
     () => (overview === null ? null : merged([{ name: names[run], overview }, ...others.map(({ name, overview: one }) => ({ name, overview: elapsed(one) }))])),
     [overview, ...others.flatMap(({ name, overview: one }) => [name, one]), others.length],
   );
-  const all = sections?.flatMap(({ charts }) => charts.flatMap(({ lines }) => lines)) ?? [];
-  const range = state.zoom ?? rangeOf(all) ?? /** @type {[number, number]} */ ([0, 1]);
+  const range = useMemo(() => state.zoom ?? drawnRange(sections ?? [], state.axis), [sections, state.zoom, state.axis]);
   const marks = useMemo(() => placesOf(overview?.marks, state.axis, overview?.start ?? null), [overview, state.axis]);
   const frame = useChartFrame(state, range, marks, slider);
   return html`<div class="overview-page ${data.error ? "old" : ""}">
@@ -82,7 +80,7 @@ function Body({ state, data, run }) {
     <${BottleneckBar} bottleneck=${overview?.bottleneck ?? null} waiting=${overview === null} />
     <${Toolbar} state=${state} range=${range} marks=${overview?.marks ?? null} start=${overview?.start ?? null} slider=${slider} />
     <${ComparedRuns} state=${state} own=${run} names=${names} failed=${compared.failed} />
-    ${sections === null ? html`<${Skeleton} />` : sections.map((section) => html`<${Section} key=${section.id} section=${section} frame=${frame} why=${overview?.missing} />`)}
+    ${useMemo(() => (sections === null ? html`<${Skeleton} />` : sections.map((section) => html`<${Section} key=${section.id} section=${section} frame=${frame} why=${overview?.missing} />`)), [sections, frame, overview])}
     ${overview?.partial && html`<p class="state faint">Only the newest part of a large metrics file is drawn; the rest is being read.</p>`}
   </div>`;
 }
