@@ -24,6 +24,8 @@ AT_ONCE = 8 * 1024**2
 """Bytes that one look may read: some tens of milliseconds."""
 _SLICE = 4 * 1024**2
 """Bytes that the thread reads without letting others to the store."""
+_HEAD_START = 0.15
+"""Seconds before the thread begins, in which the first answer is made of the last rows."""
 _PAUSE = 0.002
 """Seconds between two slices, in which others come to their turn."""
 
@@ -94,6 +96,7 @@ class MetricFeed:
         return self._reader is not None and self._reader.is_alive()
 
     def _read_on(self, store: "MetricsStore") -> None:
+        time.sleep(_HEAD_START)
         done = False
         while not done and not self._closed:
             time.sleep(_PAUSE)
