@@ -23,7 +23,10 @@ export function Choice({ label, value, options, onChange }) {
 export function Search({ label, value, onChange, placeholder = label, hint, onEnter, input, class: name = "" }) {
   const key = (/** @type {KeyboardEvent} */ event) => {
     if (event.key === "Enter") onEnter?.(event);
-    if (event.key === "Escape") /** @type {HTMLInputElement} */ (event.currentTarget).blur();
+    if (event.key !== "Escape") return;
+    // It leaves the field, and no more: what the page has bound to it is for the next one.
+    event.preventDefault();
+    /** @type {HTMLInputElement} */ (event.currentTarget).blur();
   };
   return html`<label class="field ${name}">
     <${Icon} name="search" /><span class="vh">${label}</span>

@@ -18,8 +18,8 @@ import { ArrivalHistogram } from "./histogram.js";
 /** Filters that have no button of their own: they stand as words that can be taken away. */
 const AS_WORDS = ["agent", "stop", "dispatched", "group", "task", "since", "until", "truncated", "effective"];
 
-/** @param {{facets: any}} properties */
-export function Toolbar({ facets }) {
+/** @param {{facets: any, fresh: number, onFresh: () => void}} properties `fresh`: episodes that came and are not in the list */
+export function Toolbar({ facets, fresh, onFresh }) {
   const { place } = useNavigation();
   const run = /** @type {string} */ (place.run);
   const version = usePulse().run?.episodes;
@@ -39,6 +39,7 @@ export function Toolbar({ facets }) {
     </${More}>
     <${Words} />
     <span class="grow"></span>
+    ${fresh > 0 && html`<button type="button" class="lnk newer tn" title="Show them: the list does not move by itself" onClick=${onFresh}>${count(fresh)} new</button>`}
     <span class="dim tn nowrap many" aria-live="polite">${facets ? html`<b class="fg">${count(facets.total)}</b> of ${count(facets.all)} episodes` : html`<span class="waiting"></span>`}</span>
     <${ArrivalHistogram} histogram=${histogram.data} />
     <${ExportMenu} total=${facets?.total ?? null} />

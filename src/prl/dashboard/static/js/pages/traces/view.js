@@ -33,7 +33,7 @@ export function EpisodesView() {
   return html`<div class="traces">
     <h1 class="vh">Traces</h1>
     <${RunHeader} />
-    <${Toolbar} facets=${facets.data} />
+    <${Toolbar} facets=${facets.data} fresh=${search ? 0 : episodes.fresh} onFresh=${episodes.again} />
     ${search
       ? html`<${Hits} text=${search} />`
       : html`<${InFlight} live=${live} all=${all} onAll=${() => setAll(!all)} />
@@ -69,7 +69,7 @@ function useStepKeys(facets) {
 /** @param {{episodes: import("./episodes.js").Episodes, facets: import("../../lib/data.js").Data<any>, live: import("./live.js").Live, all: boolean}} properties */
 function List({ episodes, facets, live, all }) {
   const { place, go } = useNavigation();
-  const { rows, loading, error, fresh, again, need } = episodes;
+  const { rows, loading, error, again, need } = episodes;
   const box = useRef(/** @type {HTMLDivElement | null} */ (null));
   const { sort, order } = sortOf(place);
   const sel = place.get("sel");
@@ -108,7 +108,6 @@ function List({ episodes, facets, live, all }) {
   };
   const empty = loading ? html`<p class="state faint">Reading episodes</p>` : activeFilters(place).length > 0 ? html`<${Nothing} facets=${facets.data} />` : html`<${NoEpisodes} live=${live} />`;
   return html`<div class="list" ref=${box}>
-    ${fresh > 0 && html`<button type="button" class="btn newer" onClick=${again}>${fresh.toLocaleString("en-US")} new</button>`}
     <${Table} label="Episodes" class=${loading && rows.length > 0 ? "eps old" : "eps"} columns=${columns} rows=${rows} id=${(/** @type {any} */ row) => String(row.line)} height=${28}
       sort=${sort} descending=${order === "desc"} onSort=${sorted} active=${active} onActive=${move} onOpen=${open} onPick=${pick} onNeed=${need}
       rowClass=${(/** @type {any} */ row) => (row.ref === sel ? "sel on" : group !== null && row.group === group && row.env === chosen?.env ? "sel" : "")}

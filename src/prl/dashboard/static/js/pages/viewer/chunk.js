@@ -16,19 +16,21 @@ import { visibleToken } from "./visible.js";
  * @property {readonly (readonly [number, number, string])[]} quoted  tokens from first up to last, and why
  */
 
-/** @param {{tokens: import("./tokens.js").Tokens, first: number, last: number, paint: Paint, version: number, label: string}} properties */
-export function Chunk({ tokens, first, last, paint, version, label }) {
+/** @param {{tokens: import("./tokens.js").Tokens, first: number, last: number, paint: Paint, version: number, about: number, label: string}} properties `about`: its height while it is not loaded */
+export function Chunk({ tokens, first, last, paint, version, about, label }) {
   const box = useRef(/** @type {HTMLDivElement | null} */ (null));
   const made = useRef("");
   useLayoutEffect(() => {
     const element = /** @type {HTMLDivElement} */ (box.current);
     if (!tokens.need(first, last)) {
-      if (made.current === "") element.replaceChildren();
+      // It keeps what it shows, and its place where it shows nothing: nothing around it moves twice.
+      if (made.current === "") element.style.minHeight = `${about}px`;
       return;
     }
     const key = `${first} ${last}`;
     if (made.current !== key) {
       element.replaceChildren(spansOf(tokens, first, last));
+      element.style.minHeight = "";
       made.current = key;
     }
     colour(element, tokens, first, paint);

@@ -31,7 +31,7 @@ export function Piece({ piece, message, tokens, paint, version, measure, path, t
   const role = ROLES[node.role ?? ""] ?? oneLine(node.role ?? "Message", 30);
   const mine = quotes.filter((quote) => quote.node === undefined || quote.node === node.index);
   const body = asTokens
-    ? html`<${Chunk} tokens=${tokens} first=${piece.first} last=${piece.last} paint=${paint} version=${version} label=${`${role}, tokens ${piece.first} to ${piece.last - 1}`} />
+    ? html`<${Chunk} tokens=${tokens} first=${piece.first} last=${piece.last} paint=${paint} version=${version} about=${piece.about} label=${`${role}, tokens ${piece.first} to ${piece.last - 1}`} />
         ${piece.tail && node.parts.filter(({ type }) => type === "tool_call").map((part, index) => html`<${Part} key=${index} part=${part} number=${node.parts.indexOf(part)} message=${message} path=${path} trace=${trace} quotes=${quotes} asTokens live=${live} />`)}`
     : html`${node.parts.map((part, index) => html`<${Part} key=${index} part=${part} number=${index} message=${message} path=${path} trace=${trace} quotes=${part.type === "tool_call" ? quotes : mine} live=${live} />`)}
         ${node.parts.length === 0 && html`<p class="faint">${/** @type {any} */ (node).waiting ? "Waiting for an answer" : "No content"}</p>`}

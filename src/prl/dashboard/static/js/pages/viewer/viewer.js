@@ -110,7 +110,7 @@ function Opened({ data, policies, over = false, onBeside }) {
   }, [data.row.line]);
   if (!trace) return html`<div class="mid"><${Title} data=${data} over=${over} /><p class="state dim">The record of this episode holds no trace${data.errors.length ? ": it failed before one began" : ""}.</p><${Errors} errors=${data.errors} /></div><${Metadata} data=${data} trace=${null} seen=${null} />`;
   return html`<div class="mid">
-      <div class="vh1"><${Link} class="only-m" to=${listPlace(place)}>All episodes</${Link}>${onBeside && html`<${Beside} class="only-m" onBeside=${onBeside} />`}<${Title} data=${data} over=${over} /><span class="grow"></span><${Views} view=${view} live=${data.live === true} /></div>
+      <div class="vh1"><${Link} class=${data.live ? "" : "only-m"} to=${listPlace(place)}>All episodes</${Link}>${onBeside && html`<${Beside} class="only-m" onBeside=${onBeside} />`}<${Title} data=${data} over=${over} /><span class="grow"></span><${Views} view=${view} live=${data.live === true} /></div>
       <${Errors} errors=${[...data.errors, ...trace.errors]} problems=${data.problems} ok=${data.row.ok} />
       <div class="vh2"><${Agents} traces=${data.traces} index=${index} />${trace.branches.length > 0 && view !== "timeline" && html`<span class="vr" aria-hidden="true"></span><${Branches} trace=${trace} named=${branch === null ? "all" : String(branch.index)} rendered=${view === "rendered"} />`}</div>
       ${view === "timeline"
@@ -120,7 +120,7 @@ function Opened({ data, policies, over = false, onBeside }) {
           : html`<${Transcript} key=${`${index} ${branch?.index ?? "all"}`} data=${data} trace=${trace} index=${index} branch=${branch} seen=${seen} />
               <${Timing} trace=${trace} policies=${policies} />`}
     </div>
-    <${Metadata} data=${data} trace=${trace} seen=${view === "" ? seen : null} />`;
+    <${Metadata} data=${data} trace=${trace} seen=${view === "" && !data.live ? seen : null} />`;
 }
 
 /** What went wrong, and whether it was overcome. @param {{errors: readonly any[], problems?: readonly string[], ok?: boolean | null}} properties */
