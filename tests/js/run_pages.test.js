@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { placesOf, sinceStart, startOf, stepWords } from "../../src/prl/dashboard/static/js/charts/marks.js";
-import { modelOf, rangeOf, reading, withLooks } from "../../src/prl/dashboard/static/js/charts/model.js";
+import { axisRange, modelOf, rangeOf, reading, withLooks } from "../../src/prl/dashboard/static/js/charts/model.js";
 import { sparkPath } from "../../src/prl/dashboard/static/js/charts/sparkline.js";
 import { found, grouped, metricsOf, seenRows, treeOf } from "../../src/prl/dashboard/static/js/pages/metrics/keys.js";
 import { fits, meaningOf } from "../../src/prl/dashboard/static/js/pages/metrics/meanings.js";
@@ -56,6 +56,7 @@ test("lines have colours and dashes of their own; runs that are compared have a 
   assert.deepEqual(withLooks([line(), line()]).map(({ color, dash }) => [color, dash]), [[1, 0], [2, 1]]);
   assert.deepEqual(withLooks([line(), line()], 2, true).map(({ color, dash }) => [color, dash]), [[3, 0], [3, 1]]);
   assert.equal(rangeOf([line({ x: [] })]), null);
+  assert.deepEqual([axisRange([line({ x: [1, 100] })]), axisRange([line({ x: [50, 100] })])], [[0, 100], [50, 100]]);
 });
 
 test("a small line breaks where a value is missing, and a constant runs through the middle", () => {

@@ -144,6 +144,15 @@ export function rangeOf(lines) {
   return from <= to ? [from, to] : null;
 }
 
+/** Part of an axis that may be empty before the first point, for the axis to begin at 0. */
+const BEFORE_FIRST = 0.05;
+
+/** The range of an axis for lines: theirs, from 0 where they begin near it. @param {readonly {x: readonly number[]}[]} lines @returns {[number, number]} */
+export function axisRange(lines) {
+  const [from, to] = rangeOf(lines) ?? [0, 1];
+  return [from > 0 && from <= BEFORE_FIRST * to ? 0 : from, to];
+}
+
 /**
  * Lines with their looks: one colour and dash a line, or, when runs are compared, one colour a run and one dash a line.
  * @param {readonly Line[]} lines

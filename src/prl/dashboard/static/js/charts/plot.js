@@ -8,8 +8,9 @@ import { nearest } from "./points.js";
 /** Pixels above and below what is plotted; the axis of x is below. */
 export const ABOVE = 8;
 export const BELOW = 24;
-/** Room for half of the last tick. */
-const RIGHT = 14;
+/** Pixels on the right, and of half a character of a tick that stands at the very end. */
+const RIGHT = 6;
+const HALF_CHARACTER = 3.7;
 const FEW_POINTS = 40;
 const CROSS = 3.5;
 const TRIANGLES_APART = 9;
@@ -60,7 +61,7 @@ export class Plot {
   show(model, marks, width, height) {
     [this.model, this.marks] = [model, marks];
     const left = Math.max(38, 12 + 6.6 * Math.max(...model.yScale.ticks.map((tick) => model.yScale.text(tick).length)));
-    const shape = JSON.stringify([left, model.lines.map(({ line, raw, main }) => [line.color, line.dash, line.old, raw !== null, main.length <= FEW_POINTS])]);
+    const shape = JSON.stringify([left, model.lines.map(({ line, raw, main }) => [line.color, line.dash, line.old, raw !== null, isFew(line, main)])]);
     const data = /** @type {any} */ ([model.x, ...model.columns]);
     if (this.u !== null && shape === this.shape) {
       if (this.u.width !== width || this.u.height !== height) this.u.setSize({ width, height });
@@ -117,6 +118,16 @@ export class Plot {
     this.dots = [];
   }
 
+  /** Room for the half of the last tick that stands beyond the end. */
+  #right() {
+    const { min, max, ticks, text } = /** @type {import("./model.js").Model} */ (this.model).xScale;
+    const last = ticks.at(-1);
+    if (last === undefined) return RIGHT;
+    const half = text(last).length * HALF_CHARACTER;
+    const beyond = ((max - last) / (max - min)) * (this.u?.width ?? 300);
+    return Math.round(Math.max(RIGHT, half - beyond + 2));
+  }
+
   #picked = () => {
     const left = this.u?.cursor.left ?? -1;
     if (this.u && left >= 0) this.handlers.onPick(this.u.posToVal(left, "x"));
@@ -131,7 +142,7 @@ export class Plot {
     return {
       width,
       height,
-      padding: [ABOVE, RIGHT, 0, 0],
+      padding: [ABOVE, () => this.#right(), 0, 0],
       legend: { show: false },
       cursor: {
         x: false,
@@ -157,7 +168,7 @@ export class Plot {
 
   /** @param {import("./model.js").Drawn} drawn @param {boolean} ghost @returns {import("../../vendor/uplot.mjs").default.Series} */
   #series({ line, main }, ghost) {
-    const few = !ghost && main.length <= FEW_POINTS;
+    const few = !ghost && isFew(line, main);
     const faint = ghost || line.old === true;
     const stroke = () => lineColor(this.colors, line.color);
     return {
@@ -273,6 +284,11 @@ export class Plot {
     const index = nearest(all, x);
     return index < 0 ? x : all[index];
   }
+}
+
+/** Whether a line has so few points that each is drawn, also those that were not sent. @param {import("./model.js").Line} line @param {readonly unknown[]} main */
+function isFew(line, main) {
+  return Math.max(line.total ?? 0, main.length) <= FEW_POINTS;
 }
 
 /** @param {CanvasRenderingContext2D} ctx @param {[number, number][]} points */

@@ -31,9 +31,9 @@ export function smoothed(x, y, smoothing) {
   });
 }
 
-/** The median distance of neighbours; 1 for fewer than two points. @param {readonly number[]} x */
+/** The median distance of neighbours that are apart; 1 without any. @param {readonly number[]} x */
 export function medianDistance(x) {
   if (x.length < 2) return 1;
-  const distances = x.slice(1).map((value, index) => value - x[index]).sort((a, b) => a - b);
+  const distances = x.slice(1).map((value, index) => value - x[index]).filter((distance) => distance > 0).sort((a, b) => a - b);
   return distances[distances.length >> 1] || 1;
 }

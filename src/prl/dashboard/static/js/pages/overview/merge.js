@@ -2,7 +2,7 @@
 
 import { shortNames } from "../../charts/labels.js";
 import { isOn, sinceStart, startOf } from "../../charts/marks.js";
-import { rangeOf, withLooks } from "../../charts/model.js";
+import { axisRange, withLooks } from "../../charts/model.js";
 
 /**
  * @typedef {import("../../charts/model.js").Line & {axis?: string}} Line
@@ -15,6 +15,7 @@ import { rangeOf, withLooks } from "../../charts/model.js";
  * @property {import("./tiles.js").TileData[]} [tiles]
  * @property {import("./shares.js").Bottleneck | null} [bottleneck]
  * @property {{section: string, why: string}[]} [missing]
+ * @property {string} [kind]
  * @property {boolean} [partial]
  */
 
@@ -26,7 +27,7 @@ export function allLines(overview) {
 /** The range of all charts that have the axis of the page. @param {readonly Section[]} sections @param {string} axis @returns {[number, number]} */
 export function drawnRange(sections, axis) {
   const lines = sections.flatMap(({ charts }) => charts.flatMap((chart) => chart.lines));
-  return rangeOf(lines.filter((line) => isOn(line, axis))) ?? [0, 1];
+  return axisRange(lines.filter((line) => isOn(line, axis)));
 }
 
 /** An overview whose x are seconds since the run's start; on other axes as it is. @param {Overview} overview @returns {Overview & {start: number | null}} */

@@ -77,7 +77,7 @@ function Body({ state, data, run }) {
   const frame = useChartFrame(state, range, marks, slider);
   return html`<div class="overview-page ${data.error ? "old" : ""}">
     <${Tiles} tiles=${overview?.tiles ?? null} />
-    <${BottleneckBar} bottleneck=${overview?.bottleneck ?? null} waiting=${overview === null} />
+    ${overview?.kind !== "eval" && html`<${BottleneckBar} bottleneck=${overview?.bottleneck ?? null} waiting=${overview === null} />`}
     <${Toolbar} state=${state} range=${range} marks=${overview?.marks ?? null} start=${overview?.start ?? null} slider=${slider} />
     <${ComparedRuns} state=${state} own=${run} names=${names} failed=${compared.failed} />
     ${useMemo(() => (sections === null ? html`<${Skeleton} />` : sections.map((section) => html`<${Section} key=${section.id} section=${section} frame=${frame} why=${overview?.missing} />`)), [sections, frame, overview])}

@@ -1,5 +1,6 @@
 /** The numbers at the head of an overview. */
 
+import { short } from "../../charts/scales.js";
 import { Spark } from "../../charts/spark.js";
 import { change, formatted, percent } from "../../lib/format.js";
 import { useNavigation } from "../../lib/location.js";
@@ -14,8 +15,8 @@ const USUAL = 8;
 
 /** @param {{tiles: readonly TileData[] | null}} properties */
 export function Tiles({ tiles }) {
-  if (tiles === null) return html`<div class="tiles" aria-busy="true">${Array.from({ length: USUAL }, (_, index) => html`<div class="tile" key=${index}><div class="k"><${Waiting} width=${7} /></div><div class="v"><${Waiting} width=${3} /></div><div class="d">${"\u00a0"}</div></div>`)}</div>`;
-  return html`<ul class="tiles" aria-label="Summary">${tiles.map((tile) => html`<${Tile} key=${tile.id} tile=${tile} />`)}</ul>`;
+  if (tiles === null) return html`<div class="tiles-box"><div class="tiles" aria-busy="true">${Array.from({ length: USUAL }, (_, index) => html`<div class="tile" key=${index}><div class="k"><${Waiting} width=${7} /></div><div class="v"><${Waiting} width=${3} /></div><div class="d">${"\u00a0"}</div></div>`)}</div></div>`;
+  return html`<div class="tiles-box"><ul class="tiles" aria-label="Summary">${tiles.map((tile) => html`<${Tile} key=${tile.id} tile=${tile} />`)}</ul></div>`;
 }
 
 /** @param {{tile: TileData}} properties */
@@ -33,6 +34,7 @@ function Tile({ tile }) {
 
 /** A value and its unit, which is smaller. @param {TileData} tile */
 function parts({ value, format }) {
+  if (value !== null && ["count", "tokens"].includes(format) && value >= 1e6) return [short(value), ""];
   const text = formatted(value, format);
   const [number, ...unit] = text.split(" ");
   return ["seconds", "bytes"].includes(format) && unit.length === 1 ? [number, unit[0]] : [text, ""];

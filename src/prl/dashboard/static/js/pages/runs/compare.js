@@ -3,7 +3,7 @@
 import { Chart } from "../../charts/chart.js";
 import { Cursor, CursorContext } from "../../charts/cursor.js";
 import { shortNames } from "../../charts/labels.js";
-import { rangeOf } from "../../charts/model.js";
+import { axisRange } from "../../charts/model.js";
 import { USUAL_SMOOTHING } from "../../charts/state.js";
 import { useData } from "../../lib/data.js";
 import { count, formatted } from "../../lib/format.js";
@@ -24,7 +24,7 @@ export function ComparePanel({ runs, version }) {
   const { data, error, again, loading } = useData("compare", { run: runs, key: "reward" }, { version });
   const names = useMemo(() => shortNames((data?.runs ?? []).map((/** @type {any} */ run) => run.name)), [data]);
   const lines = useMemo(() => (data === null ? null : comparedLines(data, names)), [data, names]);
-  const whole = rangeOf(lines ?? []) ?? /** @type {[number, number]} */ ([0, 1]);
+  const whole = axisRange(lines ?? []);
   const frame = useMemo(
     () => ({ axis: "step", smoothing: USUAL_SMOOTHING, log: false, range: zoom ?? whole, marks: NO_MARKS, onZoom: (/** @type {number} */ from, /** @type {number} */ to) => setZoom([from, to]), onReset: () => setZoom(null), onPick: () => {} }),
     [zoom, whole[0], whole[1]],
