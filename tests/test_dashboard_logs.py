@@ -153,6 +153,22 @@ def test_a_new_line_changes_the_etag_and_follows_the_cursor(
     assert OFFERED == LEVELS
 
 
+def test_a_page_is_bounded_by_time_and_goes_on(run: RunClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prl.dashboard.log_view._PART", 8000)
+    monkeypatch.setattr("prl.dashboard.log_view.SECONDS", 60.0)
+    whole = [f"trainer {n}" for n in range(600) if str(n).startswith("5")]
+    query = {"q": "r 5", "component": "trainer", "limit": 1000}
+    assert texts(run.json("logs", **query)) == whole
+    assert texts(run.json("logs", **query, after="")) == whole
+    monkeypatch.setattr("prl.dashboard.log_view.SECONDS", 0.0)
+    found: list[str] = []
+    answer = run.json("logs", **query)
+    while not answer["complete"]:
+        found = texts(answer) + found
+        answer = run.json("logs", **query, before=answer["older"])
+    assert texts(answer) + found == whole
+
+
 def test_a_filter_keeps_entries_with_such_a_line(run: RunClient) -> None:
     assert texts(run.json("logs", q="NER 59", component="trainer")) == [
         "trainer 59",

@@ -3,7 +3,9 @@
 Text comes without terminal escapes; ``styled`` is the first line with them, where a page may show its colours.
 """
 
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prl.text.secrets import mask_secrets
@@ -16,8 +18,10 @@ if TYPE_CHECKING:
 MAX_LIMIT = 1000
 MAX_LINE = 4000
 """Characters of one line."""
-MAX_BYTES = 64 << 20
-"""Bytes that one page looks through."""
+SECONDS = 0.3
+"""How long one page looks before it gives what it has; a part that is begun is read to its end."""
+_PART = 4 << 20
+"""Bytes looked through at once."""
 _BEFORE = 3
 """Of a page around a place, one part in so many stands before it."""
 
@@ -34,7 +38,6 @@ def page_answer(
     at: float | None = None,
     place: tuple[str, int] | None = None,
     limit: int = 400,
-    max_bytes: int = MAX_BYTES,
 ) -> dict[str, Any]:
     """One page: the newest entries, those before or after a cursor, or those around a moment or a file's byte.
 
@@ -44,8 +47,7 @@ def page_answer(
     names = list(components)
     anchor = None
     if at is None and place is None:
-        page = logs.page(components=names, before=before, after=after, limit=limit, max_bytes=max_bytes, **wanted)
-        pages = [page]
+        pages = [_page(logs, limit, before, after, components=names, **wanted)]
     else:
         if place is not None:
             cursor = logs.cursor_of(*place, names, ranks)
@@ -55,12 +57,27 @@ def page_answer(
         else:
             cursor = logs.cursor_at(at or 0.0, names, ranks)
         some = max(limit // _BEFORE, 1)
-        earlier = logs.page(components=names, before=cursor, limit=some, max_bytes=max_bytes // 2, **wanted)
-        later = logs.page(
-            components=names, after=cursor, limit=max(limit - some, 1), max_bytes=max_bytes // 2, **wanted
-        )
+        earlier = _page(logs, some, cursor, None, components=names, **wanted)
+        later = _page(logs, max(limit - some, 1), None, cursor, components=names, **wanted)
         pages, anchor = [earlier, later], len(earlier.entries)
     return _answer(logs, pages, anchor)
+
+
+def _page(logs: "RunLogs", limit: int, before: str | None, after: str | None, **wanted: Any) -> "LogPage":
+    """A page made of parts, each of which goes on where the last one ended, until it is full or the time is up."""
+    deadline = time.monotonic() + SECONDS
+    page = logs.page(before=before, after=after, limit=limit, max_bytes=_PART, **wanted)
+    whole = replace(page)
+    while not page.complete and (after is not None or page.older is not None) and time.monotonic() < deadline:
+        left = limit - len(whole.entries)
+        if after is None:
+            page = logs.page(before=page.older, limit=left, max_bytes=_PART, **wanted)
+            whole = replace(whole, entries=page.entries + whole.entries, older=page.older)
+        else:
+            page = logs.page(after=page.newer, limit=left, max_bytes=_PART, **wanted)
+            whole = replace(whole, entries=whole.entries + page.entries, newer=page.newer)
+        whole.complete, whole.scanned_bytes = page.complete, whole.scanned_bytes + page.scanned_bytes
+    return whole
 
 
 def _answer(logs: "RunLogs", pages: "list[LogPage]", anchor: int | None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ expression is looked for in a process of its own (``python -m prl.dashboard.sear
 
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ from prl.dashboard.errors import ApiError, bad_parameter
 
 SECONDS = 15.0
 """How long one call may look for a regular expression."""
-MAX_BYTES = 128 << 20
-"""Bytes of records that one call looks through."""
-MAX_LOG_BYTES = 1 << 30
+MAX_BYTES = {"records": 128 << 20, "lines": 1 << 30}
+"""Bytes that one call looks through."""
+MAX_BYTES_REGEX = {"records": 32 << 20, "lines": 256 << 20}
+"""As :data:`MAX_BYTES`, for a regular expression."""
 MAX_HITS = 500
 
 
@@ -35,7 +36,7 @@ def search_log_files(files: Sequence[Path], **options: Any) -> dict[str, Any]:
 
 def log_page(root: Path, **options: Any) -> dict[str, Any]:
     """A page of merged logs whose lines match a regular expression. ``options`` of :func:`_page`. Raises ApiError."""
-    return _run("page", {"root": str(root), **options})
+    return _run("page", {"root": str(root), "regex": True, **options})
 
 
 def query_of(text: str, *, regex: bool, case: bool) -> Any:
@@ -49,14 +50,19 @@ def query_of(text: str, *, regex: bool, case: bool) -> Any:
 
 
 def _run(kind: str, options: dict[str, Any]) -> dict[str, Any]:
-    if options["regex"] or kind == "page":
-        query_of(options["text"], regex=options["regex"], case=options["case"])
-        answer = _in_process_of_its_own(kind, options)
+    query_of(options["text"], regex=options["regex"], case=options["case"])
+    if options["regex"]:
+        answer = _in_process_of_its_own(kind, options | _bound(MAX_BYTES_REGEX, kind))
     else:
-        answer = _perform(kind, options)
+        answer = _perform(kind, options | _bound(MAX_BYTES, kind))
     if "bad" in answer:
         raise bad_parameter("cursor", answer["bad"])
     return answer
+
+
+def _bound(bounds: Mapping[str, int], kind: str) -> dict[str, int]:
+    """A page of entries is bounded by its time."""
+    return {"max_bytes": bounds[kind]} if kind in bounds else {}
 
 
 def _in_process_of_its_own(kind: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -82,7 +88,7 @@ def _perform(kind: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _records(
-    *, traces: str, text: str, regex: bool, case: bool, cursor: str | None, limit: int, max_bytes: int = MAX_BYTES
+    *, traces: str, text: str, regex: bool, case: bool, cursor: str | None, limit: int, max_bytes: int
 ) -> dict[str, Any]:
     from prl.rundir.episodes.search import search_episodes
 
@@ -120,8 +126,8 @@ def _lines(
     case: bool,
     cursor: str | None,
     limit: int,
-    backwards: bool = False,
-    max_bytes: int = MAX_LOG_BYTES,
+    backwards: bool,
+    max_bytes: int,
 ) -> dict[str, Any]:
     from prl.rundir.logs.search import search_logs
     from prl.text.secrets import mask_secrets

@@ -57,7 +57,7 @@ def page(call: Call) -> dict[str, Any]:
             with call.run.log_desk.logs(query["attempt"]) as logs:
                 attempt = logs.attempt
                 _known(logs, place)
-            found = log_page(call.run.path, attempt=attempt, text=query["q"], regex=True, case=query["case"], **options)
+            found = log_page(call.run.path, attempt=attempt, text=query["q"], case=query["case"], **options)
         else:
             wanted = query_of(query["q"], regex=False, case=query["case"]) if query["q"] else None
             with call.run.log_desk.logs(query["attempt"]) as logs:

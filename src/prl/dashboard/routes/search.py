@@ -7,7 +7,7 @@ from prl.dashboard.episode_rows import reference
 from prl.dashboard.parameters import Parameter
 from prl.dashboard.routes.episodes import BASE
 from prl.dashboard.routing import Call, Route, head
-from prl.dashboard.searching import MAX_BYTES, MAX_HITS, query_of, search_records
+from prl.dashboard.searching import MAX_HITS, search_records
 
 TEXT = Parameter("q", "text", "what to look for", required=True)
 REGEX = Parameter("regex", "flag", "`q` is a regular expression of Python", default=False)
@@ -17,7 +17,6 @@ CURSOR = Parameter("cursor", "text", "`cursor` of an earlier answer: go on behin
 
 def search(call: Call) -> dict[str, Any]:
     query = call.query
-    query_of(query["q"], regex=query["regex"], case=query["case"])
     found = search_records(
         call.run.rollouts.traces,
         text=query["q"],
@@ -25,7 +24,6 @@ def search(call: Call) -> dict[str, Any]:
         case=query["case"],
         cursor=query["cursor"],
         limit=query["limit"],
-        max_bytes=MAX_BYTES,
     )
     found["hits"] = _chosen(call, found["hits"])
     return head(**found)

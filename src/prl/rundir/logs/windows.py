@@ -33,6 +33,8 @@ _NOTICEABLE = LiteralFilter(
     (b"WARN", b"ERROR", b"CRIT", b"FATAL", b"Traceback (", b"rror:", b"atal", b"arning", b".cpp:", b"torch/")
 )
 """Of a line at WARNING or above one of these is a part; torch's headers have one letter for a level."""
+_FAILING = LiteralFilter((b"ERROR", b"CRIT", b"FATAL", b"Traceback (", b"rror:", b"atal", b".cpp:", b"torch/"))
+"""As :data:`_NOTICEABLE`, for ERROR or above."""
 
 
 def level_number(level: str) -> int:
@@ -44,7 +46,7 @@ def window_test(level: str, query: Query | None) -> Callable[[bytes], bool] | No
     """Tells whether a window may hold an entry at ``level`` or above that matches ``query``. None: any may."""
     tests: list[Callable[[bytes], bool]] = []
     if level_number(level) >= LEVELS.index("WARNING"):
-        tests.append(_NOTICEABLE.occur_in)
+        tests.append((_FAILING if level_number(level) > LEVELS.index("WARNING") else _NOTICEABLE).occur_in)
     finder = query.finder(lambda text: (plain_spelling(text),)) if query else None
     if finder is not None:
         tests.append(lambda data: next(finder.lines(without_escapes(data)), None) is not None)
