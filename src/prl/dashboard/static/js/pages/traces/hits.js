@@ -82,7 +82,7 @@ function Hit({ hit, text }) {
   const excerpt = Array.from(String(hit.excerpt));
   const piece = (/** @type {number} */ from, /** @type {number} */ to) => excerpt.slice(from, to).join("");
   const matched = piece(hit.start, hit.end) || text;
-  const to = place.with({ text: null, regex: null, case: null, hit: text, episode: hit.ref, trace: hit.trace, node: hit.node, find: matched.slice(0, 300), overlay: null });
+  const to = place.with({ text: null, regex: null, case: null, hit: text, episode: hit.ref, trace: hit.trace, node: hit.node, quote: matched.slice(0, 300), overlay: null });
   return html`<li><${Link} to=${to}>
     <span class="tn acc">${count(hit.line)}</span><span class="dim">${[hit.role ?? hit.field, hit.node === null || hit.node === undefined ? null : `message ${hit.node + 1}`].filter(Boolean).join(", ")}</span>
     <span class="mono ex">${visibleText(piece(0, hit.start))}<mark>${visibleText(piece(hit.start, hit.end))}</mark>${visibleText(piece(hit.end, excerpt.length))}</span>

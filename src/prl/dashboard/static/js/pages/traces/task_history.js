@@ -4,7 +4,7 @@ import { runPath } from "../../lib/api.js";
 import { useData } from "../../lib/data.js";
 import { number } from "../../lib/format.js";
 import { useNavigation } from "../../lib/location.js";
-import { html } from "../../lib/ui.js";
+import { html, useEffect, useRef } from "../../lib/ui.js";
 import { Failed } from "../../parts/states.js";
 import { Parting } from "./group.js";
 import { dots, pickStep } from "./parting.js";
@@ -25,14 +25,19 @@ export function TaskHistory({ history, step, picked }) {
     const next = pickStep(picked.length === 0 && step !== null && one !== step ? [step] : picked, one);
     go(place.with({ steps: next.join(",") || null }), { replace: true });
   };
-  return html`<div class="hst" role="group" aria-label="This task over the run">
+  const box = useRef(/** @type {HTMLDivElement | null} */ (null));
+  useEffect(() => {
+    const [element, here] = [box.current, box.current?.querySelector(".cur2")];
+    if (element && here instanceof HTMLElement) element.scrollLeft = here.offsetLeft + here.offsetWidth - element.clientWidth + 24;
+  }, [history.data, step]);
+  return html`<div class="hst" ref=${box} role="group" aria-label="This task over the run">
     <span class="faint">This task over the run</span>
+    ${picked.length > 0 && html`<button type="button" class="lnk" onClick=${() => go(place.with({ steps: null }), { replace: true })}>Clear the picked steps</button>`}
     ${rows.length > MOST && html`<span class="faint">the last ${MOST} of ${rows.length} steps</span>`}
     ${shown.map((/** @type {any} */ row) => html`<button type="button" key=${row.step} class="hs tn ${row.step === step ? "cur2" : ""}" aria-pressed=${String(picked.includes(row.step))} title=${`Step ${row.step}: mean reward ${number(row.reward_mean)}`} onClick=${() => pick(row.step)}>
       <span>${row.step}</span><${Dots} count=${row.count} solved=${row.solved} /><b>${row.solved}/${row.count}</b></button>`)}
     ${rows.length === 0 && history.data && html`<span class="faint">Not known: the rows of values of this run do not name its tasks.</span>`}
     ${rows.length > 0 && html`<span class="faint last">filled: solved. ${picked.length === 2 ? "" : rows.length > 1 ? "Pick two steps to compare them here." : "Tried at this step only."}</span>`}
-    ${picked.length > 0 && html`<button type="button" class="lnk" onClick=${() => go(place.with({ steps: null }), { replace: true })}>Clear the picked steps</button>`}
   </div>`;
 }
 

@@ -16,7 +16,7 @@ export function useQuotes(messages, tokens, version, form) {
   const { place } = useNavigation();
   const { view } = usePulse();
   const marks = place.number("marks");
-  const [find, node] = [place.get("find"), place.number("node")];
+  const [find, node] = [place.get("quote"), place.number("node")];
   const asked = marks !== null && view?.seq === marks ? view.command.highlight : null;
   const quotes = useMemo(
     () => /** @type {import("./quotes.js").Quote[]} */ ([...(asked ?? []), ...(find ? [{ quote: find, ...(node === null ? {} : { node }) }] : [])]),

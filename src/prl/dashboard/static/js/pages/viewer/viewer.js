@@ -95,6 +95,12 @@ function traceOf(data, named) {
   return Math.max(0, found);
 }
 
+/** The named branch; without a name the first that a named message is in. @param {readonly import("./transcript.js").Branch[]} branches @param {string} named @param {number | null} node */
+function branchOf(branches, named, node) {
+  const found = named === "" && node !== null ? branches.find(({ nodes }) => nodes?.includes(node)) : branches[Number(named) || 0];
+  return found ?? branches[0] ?? null;
+}
+
 /** @param {{data: any, policies: any, over?: boolean, onBeside?: (by: 1 | -1) => void}} properties */
 function Opened({ data, policies, over = false, onBeside }) {
   const { place } = useNavigation();
@@ -103,7 +109,7 @@ function Opened({ data, policies, over = false, onBeside }) {
   const trace = data.traces[index];
   const view = place.get("view");
   const named = place.get("branch");
-  const branch = !trace || named === "all" || trace.branches.length === 0 ? null : (trace.branches[Number(named) || 0] ?? trace.branches[0]);
+  const branch = !trace || named === "all" ? null : branchOf(trace.branches, named, place.number("node"));
   useEffect(() => seen.set(null), [index, branch?.index, view]);
   useEffect(() => {
     document.title = `Episode ${data.row.line === null ? "in flight" : count(data.row.line)}`;
