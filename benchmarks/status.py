@@ -1,9 +1,10 @@
 """How fast a run is judged: ``prl status`` with the interpreter's start, on a run of the demo's size and on a long one.
 
-    python benchmarks/status.py [--dir DIR] [--steps 100] [--episodes 50000] [--repeat 7]
+    python benchmarks/status.py [--dir DIR] [--steps 100] [--episodes 50000] [--repeat 7] [--other SRC]
 
-Prints one JSON object: for each run its size, and of ``repeat`` calls the median and worst wall time (s), the CPU time
-(s) and the peak resident memory (MB) of the process; beside them the time of ``import prl.rundir, prl.watch`` (s). The
+Prints one JSON object: for each run its size, and of ``repeat`` calls the least and median wall time (s) and CPU time
+(s) and the peak resident memory (MB) of the process; beside them the time of ``import prl.rundir, prl.watch`` (s). With
+``--other`` also the CPU time beside that of another version, whose ``src`` directory is named, called in turns. The
 long run has the episodes asked for, about 10 kB of metrics for each (50,001 rows of 200 keys: 524 MB) and 200 MB of
 logs; it is generated below ``--dir`` (1 GB; kept, and used again). ``cold`` asks the system to forget the run's files
 before each call and begins with an empty cache directory; ``warm`` does not. Whether the system really forgot them
@@ -14,7 +15,6 @@ import argparse
 import json
 import multiprocessing
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -106,27 +106,50 @@ def forget(root: Path) -> None:
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def measure(command: list[str], repeat: int, before_each: Callable[[], object] | None = None) -> dict[str, float]:
-    """Wall and CPU time and the peak memory of a command. Its exit status is a verdict, or 0."""
-    walls, before = [], resource.getrusage(resource.RUSAGE_CHILDREN)
+def measure(
+    command: list[str], repeat: int, before_each: Callable[[], object] | None = None, source: Path | None = None
+) -> dict[str, float]:
+    """Wall and CPU time and the peak memory of a command. Its exit status is a verdict, or 0.
+
+    ``source``: the directory that the package is imported from instead of its own.
+    """
+    walls, processors, peak = [], [], 0
+    other = {"PYTHONPATH": str(source)} if source is not None else {}
     with tempfile.TemporaryDirectory() as home:
         for number in range(repeat):
             cache = home if before_each is None else f"{home}/{number}"
-            environment = {**os.environ, "PRL_CACHE_DIR": f"{cache}/cache", "PRL_STATE_DIR": f"{cache}/state"}
+            environment = {**os.environ, "PRL_CACHE_DIR": f"{cache}/cache", "PRL_STATE_DIR": f"{cache}/state", **other}
             if before_each is not None:
                 before_each()
             start = time.perf_counter()
-            done = subprocess.run(command, stdout=subprocess.DEVNULL, env=environment, check=False)
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
+            _, status, used = os.wait4(process.pid, 0)
             walls.append(time.perf_counter() - start)
-            if done.returncode not in range(4):
-                raise SystemExit(f"{' '.join(command)}: exit status {done.returncode}")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode not in range(4):
+                raise SystemExit(f"{' '.join(command)}: exit status {process.returncode}")
+            processors.append(used.ru_utime + used.ru_stime)
+            peak = max(peak, used.ru_maxrss)
     return {
+        "wall_least_s": round(min(walls), 3),
         "wall_median_s": round(median(walls), 3),
-        "wall_worst_s": round(max(walls), 3),
-        "cpu_s": round(cpu / repeat, 3),
-        "peak_mb": round(after.ru_maxrss / 1024, 1),
+        "cpu_least_s": round(min(processors), 3),
+        "cpu_median_s": round(median(processors), 3),
+        "peak_mb": round(peak / 1024, 1),
+    }
+
+
+def in_turns(command: list[str], repeat: int, other: Path) -> dict[str, object]:
+    """The same command of two sources, call by call, so that both have the same neighbours; and the ratio of the two."""
+    both: dict[str, list[float]] = {"this": [], "other": []}
+    for _ in range(repeat):
+        for name, source in (("this", None), ("other", other)):
+            both[name].append(measure(command, 1, source=source)["cpu_least_s"])
+    least, middle = ({name: fold(times) for name, times in both.items()} for fold in (min, median))
+    return {
+        "cpu_least_s": least,
+        "cpu_median_s": middle,
+        "ratios": [round(found["this"] / found["other"], 2) for found in (least, middle)],
     }
 
 
@@ -141,12 +164,12 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--episodes", type=int, default=50_000)
     parser.add_argument("--repeat", type=int, default=7)
+    parser.add_argument("--other", type=Path)
     options = parser.parse_args()
     prl = str(Path(sys.executable).with_name("prl"))
     report: dict[str, object] = {
         "import": measure([sys.executable, "-c", "import prl.rundir, prl.watch"], options.repeat)
     }
-    # The short run first: the peak memory of children only ever grows.
     with tempfile.TemporaryDirectory() as directory:
         short = Path(directory) / "short"
         write_run(short, options.steps, 60)
@@ -169,6 +192,9 @@ def main() -> None:
         "cold": measure(command, options.repeat, lambda: forget(long)),
         "warm": measure(command, options.repeat),
     }
+    if options.other is not None:
+        command = [sys.executable, "-m", "prl.cli.main", "status", str(long)]
+        report["beside"] = in_turns(command, options.repeat, options.other.resolve())
     print(json.dumps(report, indent=2))
 
 
