@@ -140,7 +140,7 @@ def measure(
 
 
 def in_turns(command: list[str], repeat: int, other: Path) -> dict[str, object]:
-    """The same command of two sources, call by call, so that both have the same neighbours; and the ratio of the two."""
+    """The same command of two sources, call by call, so that both have the same neighbours; and their ratios."""
     both: dict[str, list[float]] = {"this": [], "other": []}
     for _ in range(repeat):
         for name, source in (("this", None), ("other", other)):
