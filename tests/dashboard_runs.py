@@ -54,11 +54,8 @@ def write_episodes(
 def message(role: str, content: Any = "", parent: int | None = None, **more: Any) -> dict[str, Any]:
     """A node without tokens."""
     extra = {name: more.pop(name) for name in ("tool_calls", "tool_call_id", "reasoning_content") if name in more}
-    return {
-        "parent": parent,
-        "message": {"role": role, "content": content, **extra},
-        "sampled": role == "assistant",
-    } | more
+    written = {"role": role, "content": content, **extra}
+    return {"parent": parent, "message": written, "sampled": role == "assistant", **more}
 
 
 def tokens(node: dict[str, Any], ids: list[int], mask: list[bool], **streams: list[Any]) -> dict[str, Any]:

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from dashboard_runs import RunClient
+from prl.dashboard.log_view import page_answer
 from prl.dashboard.routes.logs import LEVELS as OFFERED
 from prl.rundir.logs.console import LEVELS
+from prl.rundir.logs.merge import RunLogs
+from prl.rundir.search import Query
 from prl.synth import RunShape, write_run
 
 START = dt.datetime(2026, 3, 1, 10, 0, tzinfo=dt.UTC)
@@ -153,20 +156,24 @@ def test_a_new_line_changes_the_etag_and_follows_the_cursor(
     assert OFFERED == LEVELS
 
 
-def test_a_page_is_bounded_by_time_and_goes_on(run: RunClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("prl.dashboard.log_view._PART", 8000)
+def test_a_page_is_bounded_by_time_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prl.dashboard.log_view._PART", 100_000)
     monkeypatch.setattr("prl.dashboard.log_view.SECONDS", 60.0)
-    whole = [f"trainer {n}" for n in range(600) if str(n).startswith("5")]
-    query = {"q": "r 5", "component": "trainer", "limit": 1000}
-    assert texts(run.json("logs", **query)) == whole
-    assert texts(run.json("logs", **query, after="")) == whole
+    run = write_logs(tmp_path / "run", {"trainer.log": "".join(line(n // 10, f"trainer {n}") for n in range(10_000))})
+    whole = [f"trainer {n}" for n in (999, 7777, *range(9990, 10_000))]
+    logs, wanted = RunLogs(tmp_path / "run"), Query(r"r (999\d?|7777)$", regex=True)
+    found = page_answer(logs, query=wanted)
+    assert texts(found) == whole and found["complete"]
+    assert texts(page_answer(logs, query=wanted, after="")) == whole
     monkeypatch.setattr("prl.dashboard.log_view.SECONDS", 0.0)
-    found: list[str] = []
+    query = {"q": "r 999", "limit": 100}
+    parts = 0
+    taken: list[str] = []
     answer = run.json("logs", **query)
     while not answer["complete"]:
-        found = texts(answer) + found
+        parts, taken = parts + 1, texts(answer) + taken
         answer = run.json("logs", **query, before=answer["older"])
-    assert texts(answer) + found == whole
+    assert texts(answer) + taken == [text for text in whole if text != "trainer 7777"] and parts > 1
 
 
 def test_a_filter_keeps_entries_with_such_a_line(run: RunClient) -> None:
