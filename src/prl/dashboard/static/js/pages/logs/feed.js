@@ -105,14 +105,14 @@ export function useFeed(run, filter, anchor) {
 
 /** Where older entries are. Those that were let go are found around the first one that is held. @param {Feed} feed */
 function ahead(feed) {
-  if (feed.older !== LET_GO) return feed.older === null ? null : { before: feed.older };
+  if (feed.older !== LET_GO || feed.entries.length === 0) return feed.older ? { before: feed.older } : null;
   const { file, offset } = feed.entries[0];
   return { file, offset };
 }
 
 /** Where newer ones are. @param {Feed} feed */
 function behind(feed) {
-  if (feed.newer !== LET_GO) return feed.newer === null ? null : { after: feed.newer };
+  if (feed.newer !== LET_GO || feed.entries.length === 0) return feed.newer ? { after: feed.newer } : null;
   const { file, offset } = feed.entries[feed.entries.length - 1];
   return { file, offset };
 }

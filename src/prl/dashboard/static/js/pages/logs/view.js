@@ -41,10 +41,11 @@ export function LogLines({ label, feed, incidents, colors, pattern, chosen, onCh
   useScrollPlace(ref, feed, rows, offsets, chosen);
 
   useEffect(() => {
-    if (feed.loading || rows.length === 0 || height === 0) return;
+    if (feed.loading || height === 0) return;
+    // A page may be short, or empty, because the server looks for a while only: the cursor then is another one.
     if (top < NEAR) feed.loadOlder();
     if (total - top - height < NEAR) feed.loadNewer();
-  }, [top, height, total, feed.loading]);
+  }, [top, height, total, feed.loading, feed.older, feed.newer]);
   useEffect(() => {
     if (!onSeen || rows.length === 0) return;
     onSeen(timeFrom(rows, rowAt(offsets, top), 1), timeFrom(rows, rowAt(offsets, top + height), -1));
@@ -67,7 +68,7 @@ export function LogLines({ label, feed, incidents, colors, pattern, chosen, onCh
   };
   const toggle = (/** @type {string} */ name) => setUnfolded((last) => (last.has(name) ? new Set([...last].filter((one) => one !== name)) : new Set([...last, name])));
 
-  const nothing = feed.error && rows.length === 0 ? html`<${Failed} error=${feed.error} what="The logs could not be read." again=${feed.again} />` : !feed.loading && rows.length === 0 ? html`<${Empty}>${empty}</${Empty}>` : null;
+  const nothing = feed.error && rows.length === 0 ? html`<${Failed} error=${feed.error} what="The logs could not be read." again=${feed.again} />` : !feed.loading && rows.length === 0 ? html`<${Empty}>${feed.older === null ? empty : "Looking further back."}</${Empty}>` : null;
   return html`<div class="lg ${narrow ? "narrow" : ""}" ref=${ref} aria-busy=${String(feed.loading)}>
     ${nothing ??
     html`<ol aria-label=${label} onKeyDown=${key} style=${{ height: `${total}px`, paddingTop: `${offsets[first] ?? 0}px` }}>
