@@ -30,6 +30,7 @@ SHOWN = 15_000
 def serving(*dirs: Path) -> Iterator[str]:
     """The address of a dashboard over the runs below ``dirs``, in this process."""
     workspace = Workspace(list(dirs))
+    workspace.start()
     bound = bind("127.0.0.1", 0)
     server = uvicorn.Server(
         uvicorn.Config(create_app(workspace), log_level="error", lifespan="off", timeout_graceful_shutdown=1)
