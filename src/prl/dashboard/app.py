@@ -15,6 +15,7 @@ from starlette.routing import Route as HttpRoute
 
 from prl.dashboard.answers import Answer, AnswerCache, encode, etag_of
 from prl.dashboard.errors import ApiError, NotModified
+from prl.dashboard.front import VERSION, FrontPage
 from prl.dashboard.parameters import validate
 from prl.dashboard.routes import ROUTES
 from prl.dashboard.routing import PROCESS, Call, Download, Route
@@ -39,8 +40,8 @@ def create_app(workspace: Workspace, *, allow_hosts: Collection[str] = (), token
     return Starlette(
         routes=[
             *(HttpRoute(route.path, _endpoint(route, workspace, answers), methods=[route.method]) for route in ROUTES),
-            HttpRoute("/", _page(files, "index.html")),
-            HttpRoute("/static/{name:path}", _page(files)),
+            HttpRoute("/", _front(FrontPage(STATIC))),
+            HttpRoute("/static/{name:path}", _file(files)),
         ],
         middleware=[Middleware(Guard, hosts=allow_hosts, token=token)],
         exception_handlers={404: _unknown, 405: _wrong_method},
@@ -140,18 +141,37 @@ def _response(made: Answer | Download, *, packed: bool) -> Response:
     return Response(made.body if packed else made.unpacked(), headers=headers, media_type=made.media_type)
 
 
-def _page(files: StaticFiles, fixed: str | None = None) -> Callable[[Request], Awaitable[Response]]:
-    """Serves a file of the pages: the one of this name, or the one that the path names."""
+def _front(front: FrontPage) -> Callable[[Request], Awaitable[Response]]:
+    """Serves the document of the page that the address names."""
 
     async def endpoint(request: Request) -> Response:
-        found = files.get(fixed or request.path_params["name"])
-        if found is None:
-            return await _unknown(request, None)
-        if request.headers.get("if-none-match") == found.etag:
-            return Response(status_code=304, headers={"ETag": found.etag, "Cache-Control": "no-cache"})
-        return _response(found, packed="gzip" in request.headers.get("accept-encoding", ""))
+        query = request.query_params
+        usual = "overview" if query.get("run") else "runs"
+        return _static(request, front.get(query.get("page", usual)), "no-cache")
 
     return endpoint
+
+
+def _file(files: StaticFiles) -> Callable[[Request], Awaitable[Response]]:
+    """Serves the file of the pages that the path names, with the version of all of them before its name or without."""
+
+    async def endpoint(request: Request) -> Response:
+        version, _, name = request.path_params["name"].partition("/")
+        versioned = VERSION.fullmatch(version) is not None
+        found = files.get(name if versioned else request.path_params["name"])
+        if found is None:
+            return await _unknown(request, None)
+        return _static(request, found, "public, max-age=31536000, immutable" if versioned else "no-cache")
+
+    return endpoint
+
+
+def _static(request: Request, found: Answer, cache: str) -> Response:
+    if request.headers.get("if-none-match") == found.etag:
+        return Response(status_code=304, headers={"ETag": found.etag, "Cache-Control": cache})
+    response = _response(found, packed="gzip" in request.headers.get("accept-encoding", ""))
+    response.headers["Cache-Control"] = cache
+    return response
 
 
 async def _unknown(request: Request, error: Exception | None) -> Response:

@@ -78,8 +78,8 @@ function PageOf() {
 
 /** Load the stylesheet of a page, once. @param {string} page @returns {Promise<void>} */
 function stylesheet(page) {
-  const href = `static/css/${page}.css`;
-  if (document.querySelector(`link[href="${href}"]`)) return Promise.resolve();
+  const href = new URL(`../css/${page}.css`, import.meta.url).href;
+  if ([...document.querySelectorAll("link")].some((link) => link.href === href)) return Promise.resolve();
   const link = Object.assign(document.createElement("link"), { rel: "stylesheet", href });
   return new Promise((done) => {
     link.onload = link.onerror = () => done();
