@@ -102,7 +102,7 @@ def test_the_list_says_how_each_run_does(browser: "Browser", base: str, runs: Pa
             opened.see(name, exact=True)
         row = opened.page.locator("tr", has_text="broken").first
         row.locator("text=Down").wait_for()
-        opened.see("CUDA out of memory")
+        opened.see("The run failed")
         row.get_by_role("link", name="broken").click()
         opened.page.wait_for_url(re.compile("run=broken"))
         opened.page.locator(".tabs").wait_for()
