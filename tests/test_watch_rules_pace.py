@@ -78,6 +78,8 @@ def test_advice_leaves_a_run_healthy_and_is_held_back_by_an_alarm() -> None:
     failing = steps("orch", "train/gsm/all/has_error/mean", [0.3] * 5)
     verdict = judged(dataclasses.replace(known, series=[*known.series[:-1], failing]))
     assert (verdict.health, [one.rule for one in verdict.findings]) == (DEGRADED, ["episodes.error-rate"])
+    # Which side to grow is advice as well; where the time goes stays told.
+    assert verdict.bottleneck is not None and verdict.bottleneck.grow is None and verdict.bottleneck.shares
 
 
 def test_steps_beside_evaluations_checkpoints_and_the_first_do_not_count() -> None:

@@ -30,6 +30,7 @@ from prl.watch.verdict import (
     STOPPED,
     UNKNOWN,
     WARNING,
+    Bottleneck,
     Evidence,
     Finding,
     Verdict,
@@ -76,7 +77,7 @@ def assess(facts: Facts, thresholds: Thresholds = DEFAULT, rules: Sequence[Rule]
         max_steps=facts.run.max_steps,
         endless=facts.run.endless,
         since_progress=view.idle,
-        bottleneck=view.bottleneck,
+        bottleneck=_split(view, findings),
         numbers=key_numbers(facts),
         findings=findings,
         processes=facts.processes,
@@ -111,8 +112,17 @@ def _told(findings: Iterable[Finding], rules: Sequence[Rule]) -> list[Finding]:
     known = list(findings)
     raised = (_as_grave(finding, explains.get(finding.rule, ()), known) for finding in known)
     found = sorted(raised, key=lambda finding: SEVERITIES.index(finding.severity))
-    wrong = any(finding.kind == ALARM and finding.severity != INFO for finding in found)
-    return [finding for finding in found if finding.kind != ADVICE] if wrong else found
+    return [finding for finding in found if finding.kind != ADVICE] if _wrong(found) else found
+
+
+def _wrong(findings: Iterable[Finding]) -> bool:
+    return any(finding.kind == ALARM and finding.severity != INFO for finding in findings)
+
+
+def _split(view: View, findings: Sequence[Finding]) -> Bottleneck | None:
+    """Where the time goes. Which side to grow is advice, and keeps silent with the other advice."""
+    split = view.bottleneck
+    return replace(split, grow=None) if split is not None and _wrong(findings) else split
 
 
 def _as_grave(finding: Finding, explains: Collection[str], others: Sequence[Finding]) -> Finding:
