@@ -1,5 +1,6 @@
 """Which run somebody means."""
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from made_up_runs import aged, rl_files, write
-from prl.rundir import remembered
+from prl.rundir import discovery, remembered
 from prl.rundir.discovery import RunNotFoundError, default_output_dir, discover, find_run, last_change, list_runs
 from prl.rundir.recognition import is_run
 
@@ -234,3 +235,17 @@ def test_directory_that_is_a_run_is_found_among_directories(tmp_path: Path) -> N
     assert find_run(None, [tmp_path / "x", two]) == two
     assert find_run("b", [tmp_path / "x", two]) == two
     assert find_run("a", [tmp_path / "x", two]) == one
+
+
+def test_a_directory_that_may_not_be_entered_is_not_called_another_thing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir()
+
+    def refused(path: Path) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(discovery, "has_signs", refused)
+    with pytest.raises(RunNotFoundError, match="closed cannot be looked into: Permission denied"):
+        find_run(str(closed))

@@ -94,6 +94,7 @@ def test_a_run_is_well_from_its_first_second_to_its_last(tmp_path: Path, model: 
 
 
 @pytest.mark.faults
+@pytest.mark.timeout(900)  # two trainings, of minutes each where the machine is shared
 def test_the_demo_is_well_from_its_first_second_to_its_last(tmp_path: Path) -> None:
     """A model that was taught first: nothing is excused, advice aside. Both runs of it are looked at."""
     last: dict[str, Verdict] = {}

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prl.rundir.recognition import CHANGING, is_run, run_id
+from prl.rundir.recognition import CHANGING, has_signs, is_run, run_id
 
 if TYPE_CHECKING:
     from prl.rundir.runs import RunInfo
@@ -128,11 +128,21 @@ def find_run(target: str | None, output_dir: Path | Sequence[Path] | None = None
     if matches:
         raise RunNotFoundError(f"{target!r} is the beginning of {len(matches)} runs below {told}: {_names(matches)}")
     if target and Path(target).is_dir():
+        _look_into(Path(target))
         inside = list_runs(Path(target))
         hint = f"; it holds the runs {_names(inside)}" if inside else " (no configs, logs or monitors in it)"
         raise RunNotFoundError(f"{target} is not a run directory{hint}")
     known = f"there are {_names(runs)}" if runs else "there is no run at all"
     raise RunNotFoundError(f"no run {target!r}: not a run directory, and below {told} {known}")
+
+
+def _look_into(directory: Path) -> None:
+    """Raises RunNotFoundError where nobody can tell whether a directory is a run."""
+    try:
+        has_signs(directory)
+        next(directory.iterdir(), None)
+    except OSError as error:
+        raise RunNotFoundError(f"{directory} cannot be looked into: {error.strerror or error}") from None
 
 
 def _named(target: str, where: Sequence[Path]) -> list[Path]:
