@@ -48,3 +48,20 @@ def test_files_under_their_version_are_kept_and_others_asked_for_again(tmp_path:
     assert "immutable" in kept.headers["cache-control"] and asked.headers["cache-control"] == "no-cache"
     assert client.get(f"/static/{version}/../app.py").status == 404
     assert client.get(f"/static/{version}/{version}/js/main.js").status == 404
+
+
+def test_no_page_says_anew_what_is_on_every_page() -> None:
+    """Stylesheets of all pages share names with each other, never with those that the document always has."""
+    text = (STATIC / "index.html").read_text()
+    always = [name for name in re.findall(r'href="static/css/(\w+)\.css"', text) if name != "tokens"]
+    base = {name for sheet in always for name in bare(f"css/{sheet}.css")}
+    for path in sorted((STATIC / "css").glob("*.css")):
+        if path.stem not in (*always, "tokens"):
+            assert not base & set(bare(f"css/{path.name}")), path.name
+
+
+def bare(name: str) -> list[str]:
+    """The classes that a stylesheet gives a look by their name alone."""
+    text = re.sub(r"/\*.*?\*/|@media[^{]*\{", "", (STATIC / name).read_text(), flags=re.S)
+    selectors = [one.strip() for group in re.findall(r"([^{}]+)\{", text) for one in group.split(",")]
+    return [one for one in selectors if re.fullmatch(r"\.[\w-]+", one)]

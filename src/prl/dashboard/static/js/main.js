@@ -4,7 +4,7 @@ import { KeyContext, KeyMap, useKeys } from "./lib/keys.js";
 import { currentPlace, NavigationContext, useNavigation, writePlace } from "./lib/location.js";
 import { PulseContext, usePolling } from "./lib/pulse.js";
 import { themeOf, useTheme } from "./lib/theme.js";
-import { html, render, useCallback, useEffect, useMemo, useRef, useState } from "./lib/ui.js";
+import { html, render, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./lib/ui.js";
 import { Help } from "./parts/help.js";
 import { Failed } from "./parts/states.js";
 import { TopBar } from "./parts/top.js";
@@ -70,16 +70,31 @@ function PageOf() {
       setError,
     );
   }, [page, place.run]);
+  useLayoutEffect(() => dress(loaded[page] ? page : null), [page, loaded]);
   if (error) return html`<${Failed} error=${error} what="The page could not be loaded." again=${() => window.location.reload()} />`;
   const Page = loaded[page];
   // A page starts anew for another run: nothing of the last one's may stay on it.
   return Page ? html`<${Page} key=${place.run} />` : null;
 }
 
+/** The address of a page's stylesheet. @param {string} page */
+const sheetOf = (page) => new URL(`../css/${page}.css`, import.meta.url).href;
+
+/** The links to stylesheets in the document. */
+const sheets = () => /** @type {NodeListOf<HTMLLinkElement>} */ (document.querySelectorAll("link[rel=stylesheet]"));
+
+/** Let the stylesheet of one page hold, and no other page's: pages share names. @param {string | null} shown null: none is shown yet */
+function dress(shown) {
+  if (shown === null) return;
+  const pages = new Map(Object.keys(MODULES).map((page) => [sheetOf(page), page]));
+  // By its media: a disabled link would be fetched anew, and the page be bare meanwhile.
+  for (const link of sheets()) if (pages.has(link.href)) link.media = pages.get(link.href) === shown ? "all" : "not all";
+}
+
 /** Load the stylesheet of a page, once. @param {string} page @returns {Promise<void>} */
 function stylesheet(page) {
-  const href = new URL(`../css/${page}.css`, import.meta.url).href;
-  if ([...document.querySelectorAll("link")].some((link) => link.href === href)) return Promise.resolve();
+  const href = sheetOf(page);
+  if ([...sheets()].some((link) => link.href === href)) return Promise.resolve();
   const link = Object.assign(document.createElement("link"), { rel: "stylesheet", href });
   return new Promise((done) => {
     link.onload = link.onerror = () => done();

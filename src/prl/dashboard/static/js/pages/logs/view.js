@@ -69,7 +69,7 @@ export function LogLines({ label, feed, incidents, colors, pattern, chosen, onCh
   const toggle = (/** @type {string} */ name) => setUnfolded((last) => (last.has(name) ? new Set([...last].filter((one) => one !== name)) : new Set([...last, name])));
 
   const nothing = feed.error && rows.length === 0 ? html`<${Failed} error=${feed.error} what="The logs could not be read." again=${feed.again} />` : !feed.loading && rows.length === 0 ? html`<${Empty}>${feed.older === null ? empty : "Looking further back."}</${Empty}>` : null;
-  return html`<div class="lg ${narrow ? "narrow" : ""}" ref=${ref} aria-busy=${String(feed.loading)}>
+  return html`<div class="log-list ${narrow ? "narrow" : ""}" ref=${ref} aria-busy=${String(feed.loading)}>
     ${nothing ??
     html`<ol aria-label=${label} onKeyDown=${key} style=${{ height: `${total}px`, paddingTop: `${offsets[first] ?? 0}px` }}>
       ${rows.slice(first, last).map((row, index) =>
