@@ -49,6 +49,13 @@ def test_a_living_holder_keeps_the_contracts_file() -> None:
             other.kill()
 
 
+def test_a_directory_that_cannot_be_looked_at_hides_no_other(home: Path) -> None:
+    """A name that no file system takes; a directory without permission and a stale handle are the same to it."""
+    registry.register([home])
+    registry.register([home / ("x" * 300), home])
+    assert registry.served_dirs() == [home.resolve()]
+
+
 def test_a_dead_holder_loses_it() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as other:
         pass

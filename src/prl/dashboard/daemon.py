@@ -257,6 +257,6 @@ def _follow_registry(settings: Settings, entry: Entry, workspace: "Workspace", s
         if changed != seen:
             seen = changed
             workspace.set_dirs(_dirs(settings))
-        if not registry.own_entry().exists():
+        if not os.path.exists(registry.own_entry()):  # noqa: PTH110 - it never raises, whatever home is
             with contextlib.suppress(OSError):
                 registry.claim(entry)

@@ -29,6 +29,7 @@ class FrontPage:
         self._static = static
         self._lock = threading.Lock()
         self._version = ""
+        self._pages: set[str] = set()
         self._made: dict[str, Answer] = {}
 
     def get(self, page: str) -> Answer:
@@ -37,13 +38,14 @@ class FrontPage:
         with self._lock:
             if version != self._version:
                 self._version, self._made = version, {}
-            found = self._made.get(page)
+                self._pages = {path.parent.name for path in self._static.glob("js/pages/*/page.js")}
+            known = page if page in self._pages else ""
+            found = self._made.get(known)
             if found is None:
-                known = (self._static / f"js/pages/{page}/page.js").is_file() if page.isalpha() else False
-                found = self._made[page if known else ""] = self._document(page if known else None, version)
+                found = self._made[known] = self._document(known, version)
             return found
 
-    def _document(self, page: str | None, version: str) -> Answer:
+    def _document(self, page: str, version: str) -> Answer:
         text = (self._static / DOCUMENT).read_text()
         own = ["js/main.js", *([f"js/pages/{page}/page.js"] if page else [])]
         links = [f'<link rel="modulepreload" href="static/{name}" />' for name in self._modules(own)]

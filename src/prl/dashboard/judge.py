@@ -95,8 +95,9 @@ class Judge:
         """As :meth:`of` a run that somebody looks at: it is judged next, and often. ``wait``: seconds to wait for a
         first judgement."""
         now = time.monotonic()
-        before = self._looked.get(run.id, float("-inf"))
-        self._looked[run.id] = self._asked = now
+        with self._lock:
+            before = self._looked.get(run.id, float("-inf"))
+            self._looked[run.id] = self._asked = now
         if self._thread is None:
             return self._judge_here(run)
         if now - before > LOOKED_LATELY or run.id not in self._made:

@@ -123,7 +123,7 @@ def release(entry: Entry) -> None:
 
 def served_dirs() -> list[Path]:
     """The directories of ``dirs.json``, those that exist. What is no list of absolute paths is none."""
-    return [path for path in _listed() if path.is_dir()]
+    return [path for path in _listed() if _is_dir(path)]
 
 
 def dirs_changed() -> float:
@@ -141,7 +141,7 @@ def register(dirs: Iterable[Path]) -> None:
     """
     with locked(shared_root()):
         before = _listed()
-        kept = [path for path in before if path.is_dir() or not path.parent.is_dir()]
+        kept = [path for path in before if _is_dir(path) or not _is_dir(path.parent)]
         after = list(dict.fromkeys([*kept, *(path.resolve() for path in dirs)]))[-MAX_DIRS:]
         if after != before:
             _write(shared_root() / "dirs.json", [str(path) for path in after])
@@ -164,6 +164,11 @@ def _listed() -> list[Path]:
     values = _read_json(shared_root() / "dirs.json")
     texts = [text for text in values if isinstance(text, str)] if isinstance(values, list) else []
     return list(dict.fromkeys(path for text in texts[-MAX_DIRS:] if (path := Path(text)).is_absolute()))
+
+
+def _is_dir(path: Path) -> bool:
+    # Path.is_dir raises for a name that is too long, a directory that may not be entered, a stale handle.
+    return os.path.isdir(path)  # noqa: PTH112
 
 
 def _read_json(path: Path) -> Any:

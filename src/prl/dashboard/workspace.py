@@ -98,13 +98,17 @@ class Workspace:
             if found is not None:
                 self._open.move_to_end(wanted)
         if found is None:
-            path = self._path_of(wanted)
-            with self._lock:
-                found = self._open.setdefault(wanted, OpenRun(wanted, path))
-                while len(self._open) > MAX_OPEN:
-                    _, least = self._open.popitem(last=False)
-                    least.close()
+            found = self._opened(wanted, self._path_of(wanted))
         self.check(found)
+        return found
+
+    def _opened(self, wanted: str, path: Path) -> OpenRun:
+        with self._lock:
+            found = self._open.setdefault(wanted, OpenRun(wanted, path))
+            over = [self._open.popitem(last=False)[1] for _ in range(len(self._open) - MAX_OPEN)]
+        # Without the lock: closing waits for the run's reader, which may wait for one who asks for the lock.
+        for run in over:
+            run.close()
         return found
 
     def check(self, run: OpenRun) -> None:
@@ -114,6 +118,7 @@ class Workspace:
         with self._lock:
             if self._open.get(run.id) is run:
                 del self._open[run.id]
+        run.close()
         raise ApiError(410, "gone", f"the directory of the run is not there any more: {run.path}")
 
     def _path_of(self, wanted: str) -> Path:

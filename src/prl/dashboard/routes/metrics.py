@@ -35,13 +35,14 @@ def series(call: Call) -> dict[str, Any]:
     query = call.query
     if not query["key"]:
         raise bad_parameter("key", "is missing")
+    limits = call.workspace.judge.limits()
     with call.run.metrics() as store:
         return head(
             **metric_answers.series(
                 call.run,
                 store,
                 query["key"],
-                limits=call.workspace.judge.limits(),
+                limits=limits,
                 axis=query["axis"],
                 start=query["start"],
                 end=query["end"],
