@@ -101,6 +101,14 @@ def test_findings_lead_to_their_evidence(client: Client, failed: str) -> None:
     assert b"OutOfMemory" in text[int(links[0]["params"]["offset"]) :][:400]
 
 
+@pytest.mark.parametrize("route", ["configs", "reports"])
+def test_an_answer_that_says_the_same_later_is_not_sent_again(client: Client, failed: str, route: str) -> None:
+    """``as_of`` alone is no news."""
+    answer = client.get(f"{failed}/{route}")
+    assert answer.json["as_of"] > 0
+    assert client.again(f"{failed}/{route}", answer.etag).status == 304
+
+
 def test_the_verdict_is_that_of_the_command(client: Client, outputs: Path, failed: str) -> None:
     from prl.cli.answers import verdict_answer
     from prl.watch import status_of

@@ -53,6 +53,14 @@ def test_every_route_says_what_it_answers(route: Route) -> None:
     assert ("requestBody" in described) == (route.method == "POST")
 
 
+def test_a_download_is_described_as_what_it_is() -> None:
+    """A client made from the description would parse a table as JSON, and expect the fields that no file has."""
+    export = next(route for route in ROUTES if route.path.endswith("/export"))
+    responses: dict[str, dict[str, dict[str, object]]] = operation(export)["responses"]  # type: ignore[assignment]
+    assert set(responses["200"]["content"]) == {"application/x-ndjson", "text/csv; charset=utf-8"}
+    assert "304" not in responses
+
+
 def test_operations_have_names_of_their_own() -> None:
     names = [one["operationId"] for operations in DOCUMENT["paths"].values() for one in operations.values()]
     assert len(set(names)) == len(names)

@@ -18,7 +18,7 @@ from dashboard_client import Answer, Client
 from prl.dashboard.app import create_app
 from prl.dashboard.parameters import Parameter
 from prl.dashboard.routes import ROUTES
-from prl.dashboard.routing import Route
+from prl.dashboard.routing import JSON, Route
 from prl.dashboard.workspace import Workspace
 from prl.rundir.recognition import run_id
 from prl.rundir.run import Run
@@ -89,8 +89,11 @@ def test_every_route_answers_for_a_run(served: Served, route: Route) -> None:
     answer = served.get(route)
     assert_handled(answer, route)
     assert answer.status in (200, 400, 404), answer.text
-    if answer.status == 200 and answer.headers["content-type"].startswith("application/json"):
-        json.loads(answer.content, parse_constant=_no_constant)
+    if answer.status == 200:
+        assert answer.headers["content-type"] in route.media_types
+    if answer.status == 200 and answer.headers["content-type"] == JSON:
+        said = json.loads(answer.content, parse_constant=_no_constant)
+        assert ({"schema_version", "as_of", "ok"} <= said.keys()) == route.has_head
         assert answer.headers["etag"] and answer.headers["cache-control"] == "no-cache"
 
 

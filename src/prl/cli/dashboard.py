@@ -7,10 +7,10 @@ import secrets
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
-from prl.cli.answers import print_json, print_text
 from prl.dashboard import daemon, registry
 from prl.rundir.discovery import default_output_dir
 from prl.text.human import format_duration
@@ -98,26 +98,18 @@ def _announce(url: str) -> None:
 
 
 def _status(*, as_json: bool) -> int:
+    # Not before: what answers are made with takes as long to load as all that serving needs.
+    from prl.cli.answers import envelope, print_json, print_text
+
     entry = daemon.running()
     answering = entry is not None and daemon.answers(entry)
     holder = registry.read_entry(registry.shared_entry())
     other = holder if holder is not None and not holder.ours and holder.alive() else None
     dirs = [str(path) for path in registry.served_dirs()]
     if as_json:
-        print_json(
-            {
-                "schema_version": 1,
-                "as_of": time.time(),
-                "ok": answering,
-                "url": entry.url if entry else None,
-                "pid": entry.pid if entry else None,
-                "started": entry.started if entry else None,
-                "other": other.url if other else None,
-                "counts": {"dirs": len(dirs)},
-                "rows": dirs,
-                "truncated": False,
-            }
-        )
+        found: dict[str, Any] = {name: getattr(entry, name, None) for name in ("url", "pid", "started")}
+        found["other"] = other.url if other else None
+        print_json(envelope(ok=answering, **found, counts={"dirs": len(dirs)}, rows=dirs, truncated=False))
     elif entry is None:
         print_text("No dashboard runs on this host.\n")
     else:
@@ -131,7 +123,7 @@ def _status(*, as_json: bool) -> int:
 
 def _stop() -> int:
     entry = daemon.stop()
-    print_text("No dashboard runs on this host.\n" if entry is None else f"Ended: {entry.url} (process {entry.pid}).\n")
+    click.echo("No dashboard runs on this host." if entry is None else f"Ended: {entry.url} (process {entry.pid}).")
     return 0
 
 

@@ -39,17 +39,28 @@ class Answer:
 
 
 def encode(content: Any, version: str | None = None) -> Answer:
-    """An answer of plain JSON values and numpy arrays. Non-finite numbers become null: their names are the route's."""
+    """An answer of plain JSON values and numpy arrays. Non-finite numbers become null: their names are the route's.
+
+    ``version``: what its ETag is made of; default: what it says, whenever it was made (``as_of`` aside).
+    """
+    body = _written(content)
+    if version is not None:
+        named = version.encode()
+    else:
+        named = _written({**content, "as_of": None}) if isinstance(content, dict) and "as_of" in content else body
+    return pack(body, named=named)
+
+
+def _written(content: Any) -> bytes:
     try:
-        body = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
+        return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
     except (TypeError, RecursionError):  # what files may hold and strict JSON has no form for: half surrogates, …
-        body = jsonl.encode(content)
-    return pack(body, version=version)
+        return jsonl.encode(content)
 
 
-def pack(body: bytes, *, media_type: str = "application/json", version: str | None = None) -> Answer:
-    """An answer of these bytes. ``version``: what its ETag is made of; default: the bytes."""
-    tag = etag_of(body if version is None else version.encode())
+def pack(body: bytes, *, media_type: str = "application/json", named: bytes | None = None) -> Answer:
+    """An answer of these bytes. ``named``: what its ETag is made of; default: the bytes."""
+    tag = etag_of(body if named is None else named)
     if len(body) < COMPRESS_FROM:
         return Answer(body, False, tag, media_type)
     return Answer(gzip.compress(body, _LEVEL, mtime=0), True, tag, media_type)

@@ -25,8 +25,6 @@ from prl.dashboard.registry import SERVICE, Entry
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from starlette.applications import Starlette
-
     from prl.dashboard.workspace import Workspace
 
 PORT = 7788
@@ -191,7 +189,8 @@ def serve(settings: Settings, announce: "Callable[[str], None]") -> str | None:
     set_process_title(TITLE)
     if settings.isolated:
         bound = bind(settings.host, settings.port)
-        return _run(settings, bound, None, announce)
+        _run(settings, bound, None, announce)
+        return None
     registry.register(settings.dirs)
     with registry.locked(registry.own_root() / "start"):
         entry = running()
@@ -200,14 +199,14 @@ def serve(settings: Settings, announce: "Callable[[str], None]") -> str | None:
         bound = bind(settings.host, settings.port)
         entry = Entry(os.getpid(), url_of(bound, settings.host), time.time(), registry.this_host(), SERVICE)
         registry.claim(entry)
-    return _run(settings, bound, entry, announce)
+    _run(settings, bound, entry, announce)
+    return None
 
 
-def _run(
-    settings: Settings, bound: socket.socket, entry: Entry | None, announce: "Callable[[str], None]"
-) -> str | None:
+def _run(settings: Settings, bound: socket.socket, entry: Entry | None, announce: "Callable[[str], None]") -> None:
     import uvicorn
 
+    from prl.dashboard.app import create_app
     from prl.dashboard.workspace import Workspace
 
     stopping = threading.Event()
@@ -216,7 +215,7 @@ def _run(
     if entry is not None:
         threading.Thread(target=_follow_registry, args=(settings, entry, workspace, stopping), daemon=True).start()
     config = uvicorn.Config(
-        _app(settings, workspace),
+        create_app(workspace, allow_hosts=settings.allow_hosts, token=settings.token),
         log_level="warning",
         access_log=False,
         lifespan="off",
@@ -235,13 +234,6 @@ def _run(
         bound.close()
         if entry is not None:
             registry.release(entry)
-    return None
-
-
-def _app(settings: Settings, workspace: "Workspace") -> "Starlette":
-    from prl.dashboard.app import create_app
-
-    return create_app(workspace, allow_hosts=settings.allow_hosts, token=settings.token)
 
 
 def _dirs(settings: Settings) -> list[Path]:

@@ -10,65 +10,42 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from prl.dashboard.errors import ApiError
+from prl.dashboard.episode_rows import FIELDS
 from prl.rundir import jsonl
+from prl.rundir.episodes.folded import folded_records
 
 if TYPE_CHECKING:
     from prl.dashboard.open_runs import OpenRun
 
-COLUMNS = (
-    "line",
-    "id",
-    "kind",
-    "env",
-    "group",
-    "task",
-    "agents",
-    "ok",
-    "reward",
-    "advantage",
-    "cost",
-    "input_tokens",
-    "output_tokens",
-    "turns",
-    "branches",
-    "num_errors",
-    "stop_condition",
-    "truncated",
-    "timeout",
-    "effective",
-    "dispatch",
-    "arrival",
-    "duration",
-    "dispatch_step",
-    "arrival_step",
-    "ship_step",
-    "policy_start",
-    "policy_end",
-)
 MAX_NAMES = 1000
 """Values by name that a table has columns of."""
 _BATCH = 128
 _TABLE_BATCH = 4096
+_PIECE = 128 * 1024
+"""Bytes of records from which on they are sent: a piece for each would cost more than it holds."""
 _RISKY = ("=", "+", "-", "@", "\t", "\r")
 """With one of these at its beginning a text is a formula to a spreadsheet."""
 
 
 def records(run: "OpenRun", rows: Sequence[int], generation: int) -> Iterator[bytes]:
-    """The records of these rows of the table, a line each."""
+    """The records of these rows of the table, a line each, some lines together."""
+    lines = bytearray()
     for start in range(0, len(rows), _BATCH):
-        for row in _some(run, rows[start : start + _BATCH], generation):
-            try:
-                yield jsonl.encode(run.rollouts.read(row).record)
-            except ApiError as error:
-                yield jsonl.encode({"id": row["id"], "line": row["line"], "unreadable": error.message})
+        batch = _some(run, rows[start : start + _BATCH], generation)
+        for row, record, problem in folded_records(run.rollouts.traces, batch, run.rollouts.locator):
+            told = {"id": row["id"], "line": row["line"], "unreadable": problem} if record is None else record
+            lines += jsonl.encode(told)
+            if len(lines) >= _PIECE:
+                yield bytes(lines)
+                lines.clear()
+    yield bytes(lines)
 
 
 def table(run: "OpenRun", rows: Sequence[int], generation: int) -> Iterator[bytes]:
     """A table of these rows: what the index says, then the values by name that any of the run's episodes has."""
     with run.episodes() as episodes:
         names = [name for name in episodes.value_names() if "/" in name][:MAX_NAMES]
-    yield _lines([[*COLUMNS, *(safe_cell(name) for name in names)]])
+    yield _lines([[*FIELDS, *(safe_cell(name) for name in names)]])
     for start in range(0, len(rows), _TABLE_BATCH):
         batch = rows[start : start + _TABLE_BATCH]
         with run.episodes() as episodes:
@@ -79,7 +56,7 @@ def table(run: "OpenRun", rows: Sequence[int], generation: int) -> Iterator[byte
         columns = [values[name].tolist() if name in values else [math.nan] * len(batch) for name in names]
         yield _lines(
             [
-                [*(_cell(row[name]) for name in COLUMNS), *(_cell(column[at]) for column in columns)]
+                [*(_cell(row[name]) for name in FIELDS), *(_cell(column[at]) for column in columns)]
                 for at, row in enumerate(found)
             ]
         )

@@ -5,15 +5,16 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from prl.rundir.episodes.record import STAGES
+
 if TYPE_CHECKING:
     from prl.rundir.episodes.table import EpisodeTable
 
-STAGES = ("boot", "setup", "agent", "finalize", "scoring")
 RESERVED = frozenset({"facets", "histogram", "groups", "group", "task", "search", "export", ".", ".."})
 """What means something else where an episode's id stands in an address."""
 _LONGEST = 200
 _ODD = re.compile(r"^@|[/\\]")
-_FIELDS = (
+FIELDS = (
     "line",
     "id",
     "kind",
@@ -43,6 +44,7 @@ _FIELDS = (
     "policy_start",
     "policy_end",
 )
+"""What the index says of an episode, in the order of an answer and of a table."""
 
 
 def episode_rows(table: "EpisodeTable", rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -75,7 +77,7 @@ def lag(row: dict[str, Any]) -> int | None:
 
 
 def _row(row: dict[str, Any], timing: dict[str, float | None] | None, equal: bool) -> dict[str, Any]:
-    shaped = {name: row[name] for name in _FIELDS}
+    shaped = {name: row[name] for name in FIELDS}
     shaped["ref"] = reference(row)
     shaped["lag"] = lag(row)
     shaped["timing"] = timing

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from prl.dashboard.bounded import masked
+from prl.dashboard.episode_rows import reference
 from prl.dashboard.errors import ApiError
 from prl.dashboard.parting import Parting, Rollout, find_parting
 
@@ -87,8 +88,6 @@ def task_rows(
     table: "EpisodeTable", groups: "Sequence[Group]", members: Sequence[Sequence[int]]
 ) -> list[dict[str, Any]]:
     """One task at each step, with the episodes of it and how many were solved."""
-    from prl.dashboard.episode_rows import reference
-
     rewards = table.column("reward")
     rows = []
     for group, places in zip(groups, members, strict=True):

@@ -58,7 +58,7 @@ class Judgement:
         timeless = [dataclasses.replace(finding, message="", evidence=[]) for finding in verdict.findings]
         return (
             *(verdict.phase, verdict.health, verdict.stage, verdict.awaits, verdict.step, verdict.attempt),
-            *(timeless, verdict.numbers, len(verdict.errors), len(verdict.unknown)),
+            *(timeless, verdict.numbers, verdict.bottleneck, len(verdict.errors), len(verdict.unknown)),
             *(self.job, self.host, self.checkpoints, self.started, self.ended, self.reward),
         )
 

@@ -7,12 +7,12 @@ trace does not tell, such as the time of a tool whose answer carries no moment.
 from typing import Any
 
 from prl.dashboard.transcript import Transcript, call_row, moment
+from prl.rundir.episodes.record import STAGES
 from prl.rundir.untyped import get
 
 MAX_SPANS = 2000
 """Spans of one trace."""
 MAX_LANES = 32
-_STAGES = ("boot", "setup", "agent", "finalize", "scoring")
 
 
 def lanes(transcript: Transcript) -> list[dict[str, Any]]:
@@ -20,7 +20,7 @@ def lanes(transcript: Transcript) -> list[dict[str, Any]]:
 
     A message that branches share has its span in the lane of the first of them.
     """
-    stages = [span for stage in _STAGES if (span := _stage(transcript, stage)) is not None]
+    stages = [span for stage in STAGES if (span := _stage(transcript, stage)) is not None]
     found: list[dict[str, Any]] = [{"label": "Stages", "kind": "stages", "branch": None, "spans": stages}]
     seen: set[int] = set()
     left = MAX_SPANS

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from prl.dashboard.parameters import Parameter
-from prl.dashboard.routing import SCHEMA_VERSION, Route
+from prl.dashboard.routing import JSON, SCHEMA_VERSION, Route
 
 _IN_PATH = re.compile(r"{(\w+)(?::\w+)?}")
 _PATH_WORDS = {
@@ -79,16 +79,22 @@ def _operation(route: Route) -> dict[str, Any]:
         "responses": {
             "200": {
                 "description": route.answer or route.about,
-                "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Head"}}},
+                "content": {media_type: {"schema": _schema(route, media_type)} for media_type in route.media_types},
             },
             "default": {"$ref": "#/components/responses/Error"},
         },
     }
-    if route.method == "GET":
+    if route.method == "GET" and JSON in route.media_types:
         operation["responses"]["304"] = {"description": "Nothing changed since the answer with the given ETag."}
     if route.body is not None:
         operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": dict(route.body)}}}
     return operation
+
+
+def _schema(route: Route, media_type: str) -> dict[str, Any]:
+    if media_type != JSON:
+        return {"type": "string"}
+    return {"$ref": "#/components/schemas/Head"} if route.has_head else {"type": "object"}
 
 
 def _operation_id(route: Route) -> str:

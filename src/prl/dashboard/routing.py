@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from prl.dashboard.workspace import Workspace
 
 SCHEMA_VERSION = 1
+JSON = "application/json"
 PROCESS = secrets.token_hex(3)
 """In every version and ETag: what this process counts says nothing of what the one before it did."""
 
@@ -52,7 +53,7 @@ class Route:
 
     ``version`` tells cheaply, before the answer is made, which version of it stands; the answer is then made once a
     version, whoever asks, and a client that has it is told so (304). Without one the answer is made at each call and
-    its ETag comes from its bytes. ``handler`` returns JSON values, or an :class:`~prl.dashboard.answers.Answer`, or a
+    its ETag comes from what it says. ``handler`` returns JSON values, an :class:`~prl.dashboard.answers.Answer` or a
     :class:`Download`. ``quick``: the handler answers from memory, within a millisecond or so, and needs no thread: it
     answers also while all threads wait for disks. ``about`` is the summary and ``answer`` describes the fields, both
     for the OpenAPI document.
@@ -68,6 +69,10 @@ class Route:
     body: Mapping[str, Any] | None = None
     """JSON schema of the body of a POST."""
     quick: bool = False
+    has_head: bool = True
+    """Whether the answer opens with the fields of :func:`head`; else its form is laid down elsewhere."""
+    media_types: tuple[str, ...] = (JSON,)
+    """What the answer may be."""
 
 
 @dataclass(frozen=True)

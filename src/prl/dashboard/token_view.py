@@ -38,7 +38,7 @@ def token_window(trace: TraceDetail, branch: int, start: int, limit: int, tokeni
         "total": page.total,
         "start": page.start,
         "ids": ids,
-        "texts": _texts(trace, branch, page.start, len(ids), tokenizer),
+        "texts": token_texts(trace, branch, page.start, len(ids), tokenizer),
         "nodes": runs,
         "special": [page.start + place for place, token in enumerate(ids) if token in special],
         "streams": {name: _stream(page.tokens.streams[name], page.start) for name in STREAMS},
@@ -102,18 +102,14 @@ def rendered_text(trace: TraceDetail, branch: int, tokenizer: TokenText) -> dict
     }
 
 
-def token_texts(trace: TraceDetail, branch: int, start: int, count: int, tokenizer: TokenText) -> list[str] | None:
-    """The part of the text that each of some tokens brings; None without a tokenizer that can tell."""
-    return _texts(trace, branch, start, count, tokenizer)
-
-
 def _existing(trace: TraceDetail, branch: int) -> int:
     if not 0 <= branch < len(trace.branches):
         raise not_found(f"no branch {branch}: the trace has {len(trace.branches)}, numbered from 0")
     return branch
 
 
-def _texts(trace: TraceDetail, branch: int, start: int, count: int, tokenizer: TokenText) -> list[str] | None:
+def token_texts(trace: TraceDetail, branch: int, start: int, count: int, tokenizer: TokenText) -> list[str] | None:
+    """The part of the text that each of some tokens brings; None without a tokenizer that can tell."""
     shown = None
     for around in _AROUND:
         first = max(start - around, 0)

@@ -47,5 +47,11 @@ ROUTES: tuple[Route, ...] = (
     *logs.ROUTES,
     *pulse.ROUTES,
     *view.ROUTES,
-    Route("/api/v1/openapi.json", openapi, "This description of the API, in OpenAPI 3.1", version=lambda _: "1"),
+    Route(
+        "/api/v1/openapi.json",
+        openapi,
+        "This description of the API, in OpenAPI 3.1",
+        version=lambda _: "1",
+        has_head=False,
+    ),
 )

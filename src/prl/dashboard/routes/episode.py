@@ -8,22 +8,12 @@ from prl.dashboard.errors import not_found
 from prl.dashboard.parameters import Parameter
 from prl.dashboard.routes.episodes import BASE
 from prl.dashboard.routing import Call, Route, head
+from prl.dashboard.token_view import MAX_WINDOW, rendered_text, token_map, token_window
 from prl.dashboard.transcript import MAX_NODES
+from prl.rundir.episodes.streams import STREAMS
 
 ONE = BASE + "/{id:path}"
 """An id may hold any character; what follows it in an address is of a longer route, which is tried first."""
-STREAMS = (
-    "advantage",
-    "inference_logprob",
-    "trainer_logprob",
-    "entropy",
-    "reference_logprob",
-    "mismatch_kl",
-    "stable",
-    "loss_mask",
-    "content_mask",
-)
-MAX_WINDOW = 20_000
 TRACE = Parameter("trace", "integer", "which trace of the episode, from 0", default=0, minimum=0)
 BRANCH = Parameter("branch", "integer", "which of its branches, from 0", default=0, minimum=0)
 
@@ -64,17 +54,13 @@ def text(call: Call) -> dict[str, Any]:
 
 
 def tokens(call: Call) -> dict[str, Any]:
-    from prl.dashboard.token_view import token_window
-
     query = call.query
     with call.run.rollouts.episode(call.run.rollouts.find(call.path["id"])) as opened:
         trace = opened.transcript(query["trace"]).trace
         return head(**token_window(trace, query["branch"], query["start"], query["limit"], opened.detail.tokenizer))
 
 
-def token_map(call: Call) -> dict[str, Any]:
-    from prl.dashboard.token_view import token_map
-
+def branch_map(call: Call) -> dict[str, Any]:
     query = call.query
     with call.run.rollouts.episode(call.run.rollouts.find(call.path["id"])) as opened:
         trace = opened.transcript(query["trace"]).trace
@@ -82,8 +68,6 @@ def token_map(call: Call) -> dict[str, Any]:
 
 
 def rendered(call: Call) -> dict[str, Any]:
-    from prl.dashboard.token_view import rendered_text
-
     query = call.query
     with call.run.rollouts.episode(call.run.rollouts.find(call.path["id"])) as opened:
         trace = opened.transcript(query["trace"]).trace
@@ -124,7 +108,7 @@ ROUTES = (
     ),
     Route(
         f"{ONE}/token-map",
-        token_map,
+        branch_map,
         "One stream over a whole branch, in bins",
         "`bins`: of each the value that is furthest from zero; `marked`: positions at or beyond the threshold, of "
         "`stable` those that the loss left out, the first 2,000 of `marked_total`",

@@ -28,5 +28,6 @@ ROUTES = (
         "The chosen episodes as a file, in the order of the stream",
         "`jsonl`: records with what was learned later folded in; `csv`: a table of their values",
         (*FILTERS, Parameter("format", "choice", "of the file", default="jsonl", choices=tuple(_MEDIA_TYPES))),
+        media_types=tuple(_MEDIA_TYPES.values()),
     ),
 )

@@ -3,14 +3,15 @@
 import os
 from typing import Any
 
+from prl.dashboard import registry
 from prl.dashboard.routing import Call, Route, head
 
 
 def health(call: Call) -> dict[str, Any]:
     return head(
-        service="prl dashboard",
+        service=registry.SERVICE,
         pid=os.getpid(),
-        host=os.uname().nodename,
+        host=registry.this_host(),
         url=call.workspace.url,
         dirs=[str(directory) for directory in call.workspace.dirs],
     )

@@ -151,5 +151,6 @@ ROUTES = (
         "`updated`, `mtime`. Ask `/api/v1/runs` for health and phase.",
         version=prime_runs_version,
         quick=True,
+        has_head=False,
     ),
 )

@@ -27,7 +27,7 @@ _TRUNCATING_STOPS = frozenset(
     {"max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens", "compaction_failed"}
 )
 _TASK_LIMITS = ("timeout", "resources")
-_STAGES = ("boot", "setup", "agent", "finalize", "scoring")
+STAGES = ("boot", "setup", "agent", "finalize", "scoring")
 
 
 def stored_record(record: dict[str, Any], float_decimals: int | None) -> dict[str, Any]:
@@ -215,7 +215,7 @@ def stage_seconds(trace: Mapping[str, Any]) -> dict[str, float]:
         return {}
     seconds: dict[str, float] = {}
     ends = []
-    for stage in _STAGES:
+    for stage in STAGES:
         start, end = get(timing, stage, "start"), get(timing, stage, "end")
         if is_number(start) and is_number(end) and start > 0 and end > 0:
             seconds[stage] = max(end - start, 0.0)
