@@ -1,7 +1,7 @@
 """Chosen episodes as a download, made piece by piece: whole records as JSONL, or a table of their values as CSV.
 
-A record comes as recorded with what was learned later folded in. One record is in memory at a time, or some thousand
-rows. An episode whose record cannot be read leaves a line that says so.
+A record comes as recorded with what was learned later folded in. Some small records are in memory at a time, or some
+thousand rows. An episode whose record cannot be read leaves a line that says so.
 """
 
 import csv

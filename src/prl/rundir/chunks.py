@@ -16,7 +16,7 @@ import queue
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -102,6 +102,32 @@ def read_line(directory: Path, number: int, offset: int) -> bytes:
         except OSError as error:
             raise OSError(f"{plain_path(directory, number)}: {error}") from error
     return b"".join(parts)
+
+
+def lines_at(
+    open_file: Callable[[int], BinaryIO], places: Iterable[tuple[int, int]]
+) -> Generator[bytes | None, None, None]:
+    """The line at each ``(file, offset)``, None where none can be read; of one that is too long the beginning.
+
+    ``open_file`` opens the file of a number and raises OSError. Fast for places that ascend: a file is read on.
+    """
+    file: BinaryIO | None = None
+    opened = -1
+    try:
+        for number, offset in places:
+            try:
+                if number != opened or file is None:
+                    if file is not None:
+                        file.close()
+                    file, opened = None, number
+                    file = open_file(number)
+                file.seek(offset)
+                yield file.readline(MAX_RECORD) or None
+            except OSError:
+                yield None
+    finally:
+        if file is not None:
+            file.close()
 
 
 def iter_lines(

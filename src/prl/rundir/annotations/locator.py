@@ -10,6 +10,7 @@ the stream is mapped once, and that is kept. Nothing is written in the run.
 import threading
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ from prl.rundir import cache, jsonl
 from prl.rundir.annotations.positions import Positions, hash_ids
 from prl.rundir.annotations.rows import LineIds, record_id
 from prl.rundir.annotations.writer import ANNOTATIONS
-from prl.rundir.chunks import chunk_numbers, iter_lines, plain_path, read_line
+from prl.rundir.chunks import chunk_numbers, iter_lines, lines_at, open_chunk, plain_path
 from prl.rundir.derived import last_object
-from prl.rundir.following import MAX_LINE, Follower, Mark
+from prl.rundir.following import Follower, Mark
 from prl.rundir.layout import run_of
 from prl.rundir.matching import BLOCK, complete_lines
 from prl.rundir.needles import Finder, json_spellings
@@ -146,13 +147,7 @@ class _Producer:
         places = self._places(wanted)
         if places is None:
             return None
-        found = {}
-        for trace_id in wanted:
-            updates, self._foreign = self._read(trace_id, places[trace_id])
-            if self._foreign:
-                break
-            if updates:
-                found[trace_id] = updates
+        found, self._foreign = self._read(places)
         self.problem = f"{self._name}: is not of its stream, which was read instead" if self._foreign else None
         return found if not self._foreign else None
 
@@ -160,13 +155,8 @@ class _Producer:
         whole = self._mapped_whole()
         for _ in range(2):  # again from the start when the stream was replaced since it was mapped
             replaced = not whole.grow()
-            found = {}
-            for trace_id in wanted:
-                updates, foreign = self._read(trace_id, whole.find(trace_id))
-                replaced = replaced or foreign
-                if updates:
-                    found[trace_id] = updates
-            if not replaced:
+            found, foreign = self._read({trace_id: whole.find(trace_id) for trace_id in wanted})
+            if not replaced and not foreign:
                 break
             whole.forget()
         return found
@@ -177,22 +167,25 @@ class _Producer:
             self._whole.take_up()
         return self._whole
 
-    def _read(self, trace_id: str, places: list[Place]) -> tuple[list[dict[str, Any]], bool]:
-        """The updates at these places, and whether something else lies at one of them."""
-        updates = []
-        for place in places:
-            try:
-                line = read_line(self._stream_directory, place.chunk, place.offset)
-            except OSError:  # the place outlived its record: there is nothing to fold
+    def _read(self, places: dict[str, list[Place]]) -> tuple[dict[str, list[dict[str, Any]]], bool]:
+        """The updates at the places of each trace, read in the order of the stream, and whether something else lies at
+        one of them: such a trace has none."""
+        ordered = sorted((place, trace_id) for trace_id, of_trace in places.items() for place in of_trace)
+        lines = lines_at(partial(open_chunk, self._stream_directory), ((at.chunk, at.offset) for at, _ in ordered))
+        found: dict[str, list[dict[str, Any]]] = {}
+        foreign: set[str] = set()
+        for (_, trace_id), line in zip(ordered, lines, strict=True):
+            if line is None:  # the place outlived its record: there is nothing to fold
                 continue
             try:
                 update = jsonl.decode(line)[0]
             except ValueError:
-                return [], True
-            if update.get("trace_id") != trace_id:
-                return [], True
-            updates.append(update)
-        return updates, False
+                update = {}
+            if update.get("trace_id") == trace_id:
+                found.setdefault(trace_id, []).append(update)
+            else:
+                foreign.add(trace_id)
+        return {trace_id: updates for trace_id, updates in found.items() if trace_id not in foreign}, bool(foreign)
 
 
 class _IndexMap:
@@ -228,9 +221,10 @@ class _IndexMap:
             self.problem = "no rows" if is_inside(self.path, run_of(self.path)) else LEAVES
             return None
         found: dict[str, list[Place]] = {trace_id: [] for trace_id in wanted}
-        for trace_id in wanted if len(self._positions) else ():
-            for _, offset in self._positions.find(trace_id):
-                self._take(found, self._row_at(offset))
+        known = [self._positions.find(trace_id) for trace_id in wanted] if len(self._positions) else []
+        places = sorted(place for of_trace in known for place in of_trace)
+        for line in lines_at(lambda _: open_regular(self.path, run_of(self.path)), places):
+            self._take(found, line or b"")
         strangers = self._strangers
         ids = Finder((b'"%b"' % form for trace_id in wanted for form in json_spellings(trace_id)), ignore_case=False)
         for block in complete_lines(self.path, self._lines.mark if self._lines is not None else None):
@@ -251,14 +245,6 @@ class _IndexMap:
         place, trace_id = _place(row), row.get("trace_id")
         if isinstance(trace_id, str) and trace_id in found and place is not None:
             found[trace_id].append(place)
-
-    def _row_at(self, offset: int) -> bytes:
-        try:
-            with open_regular(self.path, run_of(self.path)) as file:
-                file.seek(offset)
-                return file.readline(MAX_LINE).removesuffix(b"\n")
-        except OSError:
-            return b""
 
     def _read_on(self, lines: Follower) -> None:
         budget = GROWTH

@@ -8,21 +8,21 @@ here, to be escaped by whoever shows it.
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from prl.rundir import jsonl
 from prl.rundir.annotations.locator import UpdateLocator
 from prl.rundir.annotations.update import fold_updates, ship_step
 from prl.rundir.configs import attempts_of, read_documents
 from prl.rundir.episodes.branches import Branches
+from prl.rundir.episodes.folded import record_of, traces_by_id
 from prl.rundir.episodes.lookup import find_episode, place_of
 from prl.rundir.episodes.record import trace_reward
-from prl.rundir.episodes.stream import as_episode, find_stream, run_root
+from prl.rundir.episodes.stream import find_stream, run_root
 from prl.rundir.episodes.streams import (
     DEFAULT_EPS,
     NO_TOKENS,
@@ -256,8 +256,8 @@ def open_episode(
     """
     row = dict(find_episode(traces, wanted) if isinstance(wanted, str) else wanted)
     problems: list[str] = []
-    record = as_episode(_read_record(traces, row, problems))
-    found = dict(_traces_by_id(record))
+    record = _read_record(traces, row, problems)
+    found = traces_by_id(record)
     locator = locator or UpdateLocator(traces, mapped=False)
     updates = locator.updates(found)
     for trace_id, of_trace in updates.items():
@@ -296,22 +296,7 @@ def _read_record(traces: Path, row: Mapping[str, Any], problems: list[str]) -> d
     stream = find_stream(traces)
     place = place_of(stream, row)
     line = next(stream.lines_at([place]), None) if place >= 0 else None
-    file = row.get("file") or f"chunk {row.get('chunk')}"
-    where = f"{traces}: the record at offset {row.get('offset')} of {file}"
-    if line is None:
-        raise OSError(f"{where} cannot be read")
-    try:
-        record, replaced = jsonl.decode(line)
-    except ValueError as error:
-        raise OSError(f"{where} is damaged: {error}") from error
+    record, replaced = record_of(traces, row, line)
     if replaced:
         problems.append("the record holds bytes that are not UTF-8: they were replaced")
     return record
-
-
-def _traces_by_id(record: Mapping[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    by_id: dict[str, list[dict[str, Any]]] = {}
-    for trace in objects(record.get("traces")):
-        if isinstance(trace.get("id"), str):
-            by_id.setdefault(trace["id"], []).append(trace)
-    yield from by_id.items()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from prl.rundir import jsonl
-from prl.rundir.chunks import chunk_numbers, iter_lines, open_chunk, plain_path, sealed_path
+from prl.rundir.chunks import chunk_numbers, iter_lines, lines_at, open_chunk, plain_path, sealed_path
 from prl.rundir.episodes.writer import STREAM
 from prl.rundir.layout import step_number
 from prl.rundir.regular import is_file, open_regular
@@ -112,24 +112,7 @@ class Stream:
 
     def lines_at(self, places: list[int]) -> Iterator[bytes | None]:
         """The line at each place, None where none can be read. Fast for places that ascend."""
-        file: BinaryIO | None = None
-        opened = -1
-        try:
-            for place in places:
-                chunk, offset = split_place(place)
-                try:
-                    if chunk != opened or file is None:
-                        if file is not None:
-                            file.close()
-                        file, opened = None, chunk
-                        file = self.open(chunk)
-                    file.seek(offset)
-                    yield file.readline(jsonl.MAX_RECORD) or None
-                except OSError:
-                    yield None
-        finally:
-            if file is not None:
-                file.close()
+        return lines_at(self.open, map(split_place, places))
 
     def holds(self, place: int, name: str) -> bool | None:
         """Whether the record with the id (or trace id) ``name`` lies at a place. None when that cannot be told."""
