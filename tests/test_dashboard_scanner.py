@@ -136,3 +136,20 @@ def test_directories_can_be_added_while_it_runs(
 def test_a_directory_that_is_not_there_is_no_run_and_no_error(tmp_path: Path) -> None:
     found = Scanner([tmp_path / "none"]).found()
     assert found.runs == () and not found.scanning
+
+
+def test_a_look_that_fails_is_not_the_last(
+    outputs: Path, opened: Callable[[list[Path]], Scanner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list that is never looked at again would show for days what was there at first."""
+    looks = iter([True])
+
+    def fails_once(dirs: list[Path], **options: object) -> RunList:
+        if next(looks, False):
+            raise OSError("a disk that came back")
+        return discover(dirs, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(scanner_module, "discover", fails_once)
+    scanner = opened([outputs])
+    scanner.start()
+    until(lambda: names(scanner) == ["a", "b", "c"])

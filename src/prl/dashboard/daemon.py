@@ -34,6 +34,7 @@ PROBE_SECONDS = 1.0
 START_SECONDS = 10.0
 STOP_SECONDS = 5.0
 _WATCH_SECONDS = 1.0
+_WARM_SECONDS = 0.5
 
 
 class DashboardError(Exception):
@@ -214,6 +215,7 @@ def _run(settings: Settings, bound: socket.socket, entry: Entry | None, announce
     workspace = Workspace(_dirs(settings), url=url)
     if entry is not None:
         threading.Thread(target=_follow_registry, args=(settings, entry, workspace, stopping), daemon=True).start()
+    threading.Thread(target=_warm, args=(stopping,), name="warm", daemon=True).start()
     config = uvicorn.Config(
         create_app(workspace, allow_hosts=settings.allow_hosts, token=settings.token),
         log_level="warning",
@@ -234,6 +236,15 @@ def _run(settings: Settings, bound: socket.socket, entry: Entry | None, announce
         bound.close()
         if entry is not None:
             registry.release(entry)
+
+
+def _warm(stopping: threading.Event) -> None:
+    """Load what the first pages need and the first answers do not: a tenth of a second that nobody then waits for."""
+    if not stopping.wait(_WARM_SECONDS):
+        import prl.dashboard.comparison
+        import prl.dashboard.overview
+        import prl.rundir.episodes.table
+        import prl.rundir.logs.merge  # noqa: F401
 
 
 def _dirs(settings: Settings) -> list[Path]:

@@ -28,6 +28,8 @@ _HEAD_START = 0.15
 """Seconds before the thread begins, in which the first answer is made of the last rows."""
 _PAUSE = 0.002
 """Seconds between two slices, in which others come to their turn."""
+_CLOSE_SECONDS = 5.0
+"""How long closing waits for the thread, which a disk that hangs may hold."""
 
 
 class MetricFeed:
@@ -63,7 +65,7 @@ class MetricFeed:
         """End reading in the background."""
         self._closed = True
         if self._reader is not None:
-            self._reader.join()
+            self._reader.join(timeout=_CLOSE_SECONDS)
 
     def _opened(self) -> "MetricsStore":
         if self._store is None or self._moved(self._store):

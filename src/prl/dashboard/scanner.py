@@ -4,7 +4,7 @@ A first look at a thousand runs takes a second, one at runs in which nothing hap
 asks, the directories are looked at every few seconds, else seldom. Until it is started each question looks itself.
 """
 
-import contextlib
+import logging
 import threading
 import time
 from collections.abc import Sequence
@@ -21,6 +21,7 @@ QUIET_SECONDS = 30.0
 _ASKED_LATELY = 15.0
 _SHARE = 0.02
 """Of a core that looking may take, on average."""
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -112,8 +113,12 @@ class Scanner:
         while not self._closed:
             self._wake.clear()
             began = time.thread_time()
-            with contextlib.suppress(_Closed):
+            try:
                 self._look()
+            except _Closed:
+                return
+            except Exception:  # whatever one look met, the next is taken
+                _log.exception("looking for runs failed")
             pause = (time.thread_time() - began) / _SHARE
             lately = time.monotonic() - self._asked < _ASKED_LATELY
             self._wake.wait(max(pause, SECONDS if lately else QUIET_SECONDS))
