@@ -1,5 +1,6 @@
 """Who may ask the dashboard, and what a browser may do with its answers."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,24 @@ def test_foreign_hosts_are_refused_whatever_is_asked(client: Client, host: str) 
     for path in ("/api/health", "/", "/static/js/main.js", "/api/v1/runs"):
         answer = client.get(path, {"host": host})
         assert (answer.status, answer.error) == (403, "forbidden")
+
+
+@pytest.mark.parametrize("sent", [["host", "host"], ["host", "origin", "origin"]])
+def test_a_header_that_stands_twice_is_not_what_it_says_first(client: Client, sent: list[str]) -> None:
+    """Whatever stands between a browser and the server may have gone by the other."""
+    good, bad = {"host": b"localhost", "origin": b"http://localhost"}, b"http://evil.example"
+    headers = [(name.encode(), good[name]) for name in sent[:-1]] + [(sent[-1].encode(), bad)]
+    scope = {"type": "http", "method": "GET", "path": "/api/health", "query_string": b"", "headers": headers}
+    statuses: list[int] = []
+
+    async def receive() -> dict[str, str]:
+        return {"type": "http.request"}
+
+    async def send(message: dict[str, int]) -> None:
+        statuses.append(message.get("status", 0))
+
+    asyncio.run(client.app(scope, receive, send))
+    assert statuses[0] == 403
 
 
 def test_a_name_can_be_allowed(tmp_path: Path) -> None:
@@ -104,6 +123,14 @@ def test_the_printed_address_gives_a_strict_cookie_and_goes_on_without_the_token
     assert remote.get("/api/health", {"cookie": f"other=1; {pair}"}).status == 200
     assert remote.get("/api/health", {"cookie": pair + "x"}).status == 401
     assert remote.get("/api/health", {"cookie": "\x00=;;"}).status == 401
+
+
+@pytest.mark.parametrize("others", ['state={"a":"b"}', "a,b=1; c d=2", "=; ;; x", "e=\xe9\x80", "last=@/?"])
+def test_cookies_of_whatever_else_is_served_on_this_host_do_no_harm(remote: Client, others: str) -> None:
+    """All ports of a host share cookies, and many programs put JSON into theirs."""
+    pair = remote.get("/", token=TOKEN).headers["set-cookie"].partition(";")[0]
+    assert remote.get("/api/health", {"cookie": f"{others}; {pair}"}).status == 200
+    assert remote.get("/api/health", {"cookie": f"{pair}; {others}"}).status == 200
 
 
 def test_a_wrong_token_in_the_address_gives_nothing(remote: Client) -> None:

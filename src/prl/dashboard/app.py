@@ -8,8 +8,9 @@ from typing import Any
 import orjson
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route as HttpRoute
 
@@ -37,7 +38,7 @@ def create_app(workspace: Workspace, *, allow_hosts: Collection[str] = (), token
     server that others can reach.
     """
     answers, files = AnswerCache(), StaticFiles(STATIC)
-    return Starlette(
+    app = Starlette(
         routes=[
             *(HttpRoute(route.path, _endpoint(route, workspace, answers), methods=[route.method]) for route in ROUTES),
             HttpRoute("/", _front(FrontPage(STATIC))),
@@ -46,6 +47,9 @@ def create_app(workspace: Workspace, *, allow_hosts: Collection[str] = (), token
         middleware=[Middleware(Guard, hosts=allow_hosts, token=token)],
         exception_handlers={404: _unknown, 405: _wrong_method},
     )
+    # It would lead to an address made of the Host, which is another behind a proxy that rewrites paths or speaks TLS.
+    app.router.redirect_slashes = False
+    return app
 
 
 def _endpoint(route: Route, workspace: Workspace, answers: AnswerCache) -> Callable[[Request], Awaitable[Response]]:
@@ -70,7 +74,7 @@ def _endpoint(route: Route, workspace: Workspace, answers: AnswerCache) -> Calla
             return Response(status_code=304, headers={"ETag": str(same), "Cache-Control": "no-cache"})
         except Exception as error:
             return _failed(request, error)
-        return _response(made, packed="gzip" in request.headers.get("accept-encoding", ""))
+        return _response(made, packed=takes_gzip(request.headers.get("accept-encoding", "")))
 
     return endpoint
 
@@ -82,6 +86,8 @@ def _failed(request: Request, error: Exception) -> Response:
             return _error(error)
         case FileNotFoundError() | NotADirectoryError():
             return _error(ApiError(410, "gone", f"it is not there any more: {_place(error)}"))
+        case ClientDisconnect():
+            return Response(status_code=400)  # nobody is there to read it
         case OSError():
             return _error(ApiError(503, "unreadable", f"cannot be read: {_place(error)}"))
     _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
@@ -118,7 +124,7 @@ def _encoded(content: Any, version: str | None) -> Any:
 async def _body(request: Request) -> Any:
     """The body of a POST as JSON. Raises ApiError."""
     # A form cannot send this type, so that a foreign page cannot post without asking first.
-    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise ApiError(415, "media_type", "the body is to be application/json")
     data = bytearray()
     async for piece in request.stream():
@@ -129,6 +135,19 @@ async def _body(request: Request) -> Any:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise ApiError(400, "bad_body", f"the body is no JSON: {error}") from None
+
+
+def takes_gzip(accepted: str) -> bool:
+    """Whether a client takes gzip, by its ``Accept-Encoding``.
+
+    >>> takes_gzip("br, gzip"), takes_gzip("gzip;q=0, br"), takes_gzip("*")
+    (True, False, False)
+    """
+    for coding in accepted.lower().split(","):
+        name, _, weight = coding.replace(" ", "").partition(";q=")
+        if name in ("gzip", "x-gzip"):
+            return not weight or weight.strip("0.") != ""
+    return False
 
 
 def _response(made: Answer | Download, *, packed: bool) -> Response:
@@ -169,7 +188,7 @@ def _file(files: StaticFiles) -> Callable[[Request], Awaitable[Response]]:
 def _static(request: Request, found: Answer, cache: str) -> Response:
     if request.headers.get("if-none-match") == found.etag:
         return Response(status_code=304, headers={"ETag": found.etag, "Cache-Control": cache})
-    response = _response(found, packed="gzip" in request.headers.get("accept-encoding", ""))
+    response = _response(found, packed=takes_gzip(request.headers.get("accept-encoding", "")))
     response.headers["Cache-Control"] = cache
     return response
 
@@ -179,8 +198,11 @@ async def _unknown(request: Request, error: Exception | None) -> Response:
 
 
 async def _wrong_method(request: Request, error: Exception) -> Response:
-    return _error(ApiError(405, "method", f"{safe(request.url.path)} takes no {safe(request.method)}"))
+    allowed = error.headers if isinstance(error, HTTPException) else None
+    return _error(ApiError(405, "method", f"{safe(request.url.path)} takes no {safe(request.method)}", allowed))
 
 
 def _error(error: ApiError) -> Response:
-    return Response(orjson.dumps(error.to_json()), error.status, error.headers, "application/json")
+    # A browser keeps a 410 for good unless it is told not to, and a run's directory may come back.
+    headers = {"Cache-Control": "no-store", **error.headers}
+    return Response(orjson.dumps(error.to_json()), error.status, headers, "application/json")

@@ -10,7 +10,6 @@ import hmac
 import ipaddress
 from collections.abc import Collection
 from hashlib import sha256
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import orjson
@@ -58,11 +57,10 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
-        host = headers.get("host", "")
+        host = ", ".join(headers.getlist("host"))  # several are none
         if not self._is_own(host):
             return _error(403, "forbidden", f"{host[:200]!r} is no name of this server (--allow-host allows one)")
-        origin = headers.get("origin")
-        if origin is not None and not _same_origin(origin, host):
+        if not all(_same_origin(origin, host) for origin in headers.getlist("origin")):
             return _error(403, "forbidden", "asked by a page of another origin")
         return None if self._token is None else self._without_token(scope, headers)
 
@@ -142,11 +140,10 @@ def _same_origin(origin: str, host: str) -> bool:
 
 
 def _cookie(headers: Headers, name: str) -> str | None:
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(name)
-    except CookieError:
-        return None
-    return found.value if found is not None else None
+    """The last of a cookie's values. The others are of whatever else is served on this host, and in any form: the
+    standard library gives up the whole header for one that it does not like."""
+    pairs = (pair.partition("=") for header in headers.getlist("cookie") for pair in header.split(";"))
+    return {key.strip(): value.strip() for key, _, value in pairs}.get(name)
 
 
 def _error(status: int, kind: str, message: str) -> Response:
