@@ -109,6 +109,9 @@ def test_a_strip_has_the_furthest_value_of_each_bin_and_marks_what_the_loss_left
     stable = run.json("episodes/e1/token-map", stream="stable", branch=0)
     assert stable["marked"] == [5, 6] and stable["marked_total"] == 2
     above = run.json("episodes/e1/token-map", stream="entropy", threshold=0.3)
+    whole = column(run.json("episodes/e1/tokens"), "entropy")
+    assert whole[above["furthest"]] == max(value for value in whole if value is not None)
+    assert run.json("episodes/e1/token-map", stream="reference_logprob")["furthest"] is None
     assert above["marked"] == [4, 6]
     assert run.json("episodes/e1/token-map", stream="reference_logprob")["reason"] == "not recorded"
 

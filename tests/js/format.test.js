@@ -34,4 +34,11 @@ test("shares and changes", () => {
   assert.equal(format.percent(0.61), "61%");
   assert.equal(format.change(0.633), "+0.633");
   assert.equal(format.change(-0.1), "\u22120.100");
+  assert.equal(format.change(0.0004, (by) => format.fixed(by, 3)), "0.000");
+  assert.equal(format.change(-0.0004, (by) => format.fixed(by, 3)), "0.000");
+  assert.equal(format.change(0.00674, (by) => format.fixed(by, 3)), "+0.007");
+});
+
+test("numbers that stand in a column have as many decimals, and huge ones few characters", () => {
+  assert.deepEqual([format.fixed(-0.5, 3), format.fixed(0.25, 3), format.fixed(1e308, 3)], ["\u22120.500", "0.250", "1.00e308"]);
 });

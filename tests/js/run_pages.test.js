@@ -9,7 +9,7 @@ import { fits, meaningOf } from "../../src/prl/dashboard/static/js/pages/metrics
 import { elapsed, merged } from "../../src/prl/dashboard/static/js/pages/overview/merge.js";
 import { boundBy, segments } from "../../src/prl/dashboard/static/js/pages/overview/shares.js";
 import { fitting, healthCounts, oddOnes, sorted, strictest } from "../../src/prl/dashboard/static/js/pages/runs/rows.js";
-import { findingLook, findingWhen, jobWords, sentences } from "../../src/prl/dashboard/static/js/parts/facts.js";
+import { evidenceWords, findingLook, findingWhen, jobWords, metricOf, rolloutsOf, sentences, shownEvidence } from "../../src/prl/dashboard/static/js/parts/facts.js";
 
 const LOOK = { axis: "step", smoothing: 0, log: false, range: /** @type {[number, number]} */ ([0, 10]), format: "number", fromZero: false, limit: null, width: 300, height: 100 };
 const line = (/** @type {any} */ more = {}) => ({ label: "a", producer: "trainer", key: "k", x: [0, 1, 2], y: [1, 2, 3], nonfinite: [], ...more });
@@ -211,4 +211,20 @@ test("a job in two lines, sentences one after the other", () => {
   assert.deepEqual(jobWords({ id: 48, state: "PENDING", reason: "Resources", nodes: ["n1", "n2"], time_left: 7200 }), ["48 pending", "2 nodes, 2 h left, Resources"]);
   assert.deepEqual(jobWords(null), ["no job", ""]);
   assert.equal(sentences("it fell", null, "Look at it."), "It fell. Look at it.");
+});
+
+test("evidence says at which step a value was, and names its key once", () => {
+  const kl = (/** @type {number} */ step, /** @type {string} */ value) => ({ text: `mismatch_kl/all/mean = ${value}`, source: "monitors/file/metrics.jsonl", step, link: { page: "metrics", params: { key: "mismatch_kl/all/mean", at: String(step) } } });
+  const line = { text: "CUDA out of memory", source: "logs/attempt_1/trainer.log", step: null, link: { page: "logs", params: { file: "logs/attempt_1/trainer.log", offset: "12" } } };
+  assert.equal(evidenceWords(kl(44, "0.091"), undefined), "mismatch_kl/all/mean = 0.091 at step 44");
+  assert.equal(evidenceWords(kl(45, "0.075"), kl(44, "0.091")), "0.075 at step 45");
+  assert.equal(evidenceWords(line, kl(44, "0.091")), "CUDA out of memory");
+  assert.deepEqual(shownEvidence([kl(44, "1"), kl(45, "2"), kl(46, "3"), line], 4).map(({ step }) => step), [44, 45, null]);
+  assert.deepEqual(rolloutsOf([line, kl(44, "0.091")]), { step: 44, overlay: "mismatch_kl" });
+  assert.deepEqual(rolloutsOf([{ ...kl(7, "1"), link: { page: "metrics", params: { key: "reward/all/mean" } } }]), { step: 7, overlay: null });
+  assert.equal(rolloutsOf([line]), null);
+  const dropped = { ...line, text: "loss/mean is not a number", step: 12 };
+  assert.equal(evidenceWords(dropped, undefined), "loss/mean is not a number at step 12");
+  assert.deepEqual(metricOf([line, dropped]), { key: "loss/mean", at: 12 });
+  assert.equal(metricOf([line, kl(44, "1")]), null);
 });

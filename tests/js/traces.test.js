@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Place } from "../../src/prl/dashboard/static/js/lib/place.js";
-import { fixed, longestOf, rewardBar, stageBars, timingBars } from "../../src/prl/dashboard/static/js/pages/traces/bars.js";
+import { longestOf, rewardBar, stageBars, timingBars } from "../../src/prl/dashboard/static/js/pages/traces/bars.js";
 import { bars, binAt, binsOf, timeOf } from "../../src/prl/dashboard/static/js/pages/traces/bins.js";
 import { activeFilters, filterParameters, rangeEnds, rangeOf, rangeText, typedFilters, walkedStep, withoutFilters } from "../../src/prl/dashboard/static/js/pages/traces/filters.js";
 import { PagedList } from "../../src/prl/dashboard/static/js/pages/traces/pages.js";
@@ -81,7 +81,6 @@ test("bars of time and reward stay within their width", () => {
   assert.deepEqual(rewardBar(0.5, [0, 1], 60), { zero: 0, x: 0, width: 30 });
   assert.deepEqual(rewardBar(-1, [-1, 1], 60), { zero: 30, x: 0, width: 30 });
   assert.equal(rewardBar(null, [0, 1], 60).width, 0);
-  assert.deepEqual([fixed(-0.5, 3), fixed(1e308, 3)], ["\u22120.500", "1.00e308"]);
   const stages = stageBars({ pending: 1, running: 997 }, 380);
   assert.ok(stages[0].width >= 2 && stages[1].x + stages[1].width <= 380);
 });

@@ -51,7 +51,7 @@ def token_map(trace: TraceDetail, branch: int, name: str, bins: int, threshold: 
     """A stream over the whole branch: of each bin the value that is furthest from zero.
 
     ``marked``: positions with a value at or beyond ``threshold`` (either sign); of ``stable``, those that the loss left
-    out; without a threshold of no other stream any.
+    out; without a threshold of no other stream any. ``furthest``: the first position of the value furthest from zero.
     """
     import numpy as np
 
@@ -64,6 +64,7 @@ def token_map(trace: TraceDetail, branch: int, name: str, bins: int, threshold: 
         "bins": [],
         "min": None,
         "max": None,
+        "furthest": None,
         "nonfinite": 0,
         "marked": [],
         "marked_total": 0,
@@ -80,6 +81,7 @@ def token_map(trace: TraceDetail, branch: int, name: str, bins: int, threshold: 
     answer["bins"] = [float(values[place]) if finite[place] else None for place in furthest]
     if finite.any():
         answer["min"], answer["max"] = float(values[finite].min()), float(values[finite].max())
+        answer["furthest"] = int(np.argmax(distance))
     answer["nonfinite"] = int(np.isinf(values).sum())
     beyond = 0.5 if name == "stable" and threshold is None else threshold
     if beyond is not None:

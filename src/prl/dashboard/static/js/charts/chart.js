@@ -75,7 +75,7 @@ function Figure({ title, to = null, unit = "", about = "", format = "number", li
   return html`<figure class="chart ${labelled ? "labelled" : ""}" ref=${figure}>
     <header>
       <span class="t clip ${mono ? "mono" : ""}" title=${about || title}>${to ? html`<${Link} to=${to}>${title}</${Link}>` : title}</span>
-      <span class="u clip">${format === "seconds" && unit === "s" ? "" : unit}</span>
+      <span class="u clip">${(format === "seconds" && unit === "s") || unit === title.toLowerCase() ? "" : unit}</span>
       ${one && !none && html`<${Value} line=${one} frame=${frame} format=${format} />`}
     </header>
     <div class="plot" style=${{ height: `${height}px` }}>

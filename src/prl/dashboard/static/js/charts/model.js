@@ -56,7 +56,7 @@ import { medianDistance, smoothed } from "./smoothing.js";
  */
 
 const PIXELS_A_TICK = 64;
-const PIXELS_AN_INTERVAL = 34;
+const PIXELS_AN_INTERVAL = 33;
 
 /**
  * @param {readonly Line[]} lines

@@ -22,7 +22,11 @@ export function Readout({ axis, range, marks, start, slider, hint }) {
     cursor.hover(null);
     cursor.pin(x);
   };
-  const move = (/** @type {number} */ by) => pin(Math.min(high, Math.max(low, (cursor.at ?? high) + by)));
+  const move = (/** @type {number} */ by) => {
+    pin(Math.min(high, Math.max(low, (cursor.at ?? high) + by)));
+    // Enter, Home and End are the cursor's from here on.
+    slider.current?.focus({ preventScroll: true });
+  };
   const one = axis === "step" ? 1 : (high - low) / 200;
   const rollouts = axis === "step" && at !== null ? place.to("traces", { step: at }) : null;
   useKeys([
@@ -42,7 +46,7 @@ export function Readout({ axis, range, marks, start, slider, hint }) {
   return html`<div class="readout tn">
     <b class="slider" role="slider" tabindex="0" ref=${slider} aria-label="Cursor of all charts" aria-valuemin=${low} aria-valuemax=${high} aria-valuenow=${at ?? high} aria-valuetext=${words(at, axis, start)} onKeyDown=${key}>${words(at, axis, start)}</b>
     <span class="dim hide-s">${about(at, axis, start, marks)}</span>
-    ${rollouts ? html`<${Link} to=${rollouts}>Rollouts</${Link}>` : hint && html`<span class="dim hide-m"><kbd>${"\u2190"}</kbd> <kbd>${"\u2192"}</kbd> move, <kbd>Enter</kbd> rollouts, drag to zoom all</span>`}
+    ${rollouts ? html`<${Link} to=${rollouts}>Rollouts of step ${count(at)}</${Link}>` : hint && html`<span class="dim hide-m"><kbd>${"\u2190"}</kbd> <kbd>${"\u2192"}</kbd> move, <kbd>Enter</kbd> rollouts, drag to zoom all</span>`}
   </div>`;
 }
 

@@ -41,11 +41,20 @@ export function percent(value) {
   return `${signed(hundred.toFixed(digits))}%`;
 }
 
-/** A change, with its sign. @param {number | null | undefined} value @param {(value: number) => string} [as] */
+/**
+ * A number with so many decimals, for columns that are compared.
+ * @param {number} value @param {number} digits
+ */
+export function fixed(value, digits) {
+  if (Math.abs(value) >= 1e4) return number(value);
+  return signed((Math.abs(value) < 0.5 * 10 ** -digits ? 0 : value).toFixed(digits));
+}
+
+/** A change, with its sign; one that is nothing when written has none. @param {number | null | undefined} value @param {(value: number) => string} [as] */
 export function change(value, as = number) {
   if (!known(value)) return NONE;
-  if (value === 0) return as(0);
-  return value > 0 ? `+${as(value)}` : as(value);
+  const text = as(value);
+  return value > 0 && /[1-9]/.test(text) ? `+${text}` : text;
 }
 
 const UNITS = /** @type {const} */ ([

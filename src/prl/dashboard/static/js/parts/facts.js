@@ -74,6 +74,57 @@ export function findingWhen(evidence, step) {
   return `step ${count(at)}, ${plural(step - at, "step")} ago`;
 }
 
+/** Overlays that show the tokens behind a metric, by how its key begins. */
+const OVERLAYS = /** @type {const} */ ([[/mismatch_kl|kl_ent_ratio/, "mismatch_kl"], [/^entropy\//, "entropy"], [/^is_masked/, "stable"]]);
+
+/**
+ * What a finding's evidence is called where it is a link: a value with its step, and its key once in a row of values.
+ * @param {{text: string, source: string, step: number | null, link: {page: string, params: Record<string, string>} | null}} one
+ * @param {{link: {page: string, params: Record<string, string>} | null} | undefined} before  the one on its left
+ */
+export function evidenceWords(one, before) {
+  const key = one.link?.page === "metrics" ? one.link.params.key : undefined;
+  const same = key !== undefined && before?.link?.page === "metrics" && before.link.params.key === key;
+  const said = same && one.text.startsWith(`${key} = `) ? one.text.slice(key.length + 3) : one.text || one.source;
+  return one.step === null || /\bstep\b/.test(said) ? said : `${said} at step ${count(one.step)}`;
+}
+
+/**
+ * The evidence that is shown: of values of one key the first two, which are enough to see where it is.
+ * @template {{link: {page: string, params: Record<string, string>} | null}} E
+ * @param {readonly E[]} evidence @param {number} most
+ * @returns {E[]}
+ */
+export function shownEvidence(evidence, most) {
+  const keyOf = (/** @type {E} */ one) => (one.link?.page === "metrics" ? one.link.params.key : undefined);
+  return evidence.filter((one, index) => keyOf(one) === undefined || evidence.slice(0, index).filter((other) => keyOf(other) === keyOf(one)).length < 2).slice(0, most);
+}
+
+/**
+ * The metric that a line of the log speaks of, at its step: what was not a number was not written as one.
+ * @param {readonly {text: string, step: number | null, link: {page: string} | null}[]} evidence
+ * @returns {{key: string, at: number} | null}
+ */
+export function metricOf(evidence) {
+  for (const { text, step, link } of evidence) {
+    const key = /^(\S+) is not a number$/.exec(text)?.[1];
+    if (key !== undefined && step !== null && link?.page === "logs") return { key, at: step };
+  }
+  return null;
+}
+
+/**
+ * Where the rollouts of a finding are, with the overlay that shows its tokens; null where no step is known.
+ * @param {readonly {text: string, step: number | null, link: {page: string, params: Record<string, string>} | null}[]} evidence
+ * @returns {{step: number, overlay: string | null} | null}
+ */
+export function rolloutsOf(evidence) {
+  const one = evidence.find(({ step }) => step !== null);
+  if (!one || one.step === null) return null;
+  const key = one.link?.params.key ?? "";
+  return { step: one.step, overlay: OVERLAYS.find(([keys]) => keys.test(key.replace(/^\w+:/, "")))?.[1] ?? null };
+}
+
 const WARRANTED = /** @type {Record<string, string>} */ ({ yes: "A restart is warranted.", no: "No restart.", unknown: "Whether to restart is not known." });
 
 /** @param {string} warranted "yes", "no" or "unknown" */

@@ -2,10 +2,10 @@
 
 import { html } from "../lib/ui.js";
 import { HealthBadge } from "./badge.js";
-import { findingLook, findingWhen, sentences } from "./facts.js";
+import { evidenceWords, findingLook, findingWhen, metricOf, rolloutsOf, sentences, shownEvidence } from "./facts.js";
 import { Link, placeOf } from "./link.js";
 import { useNavigation } from "../lib/location.js";
-import { plural } from "../lib/format.js";
+import { count, moment, plural } from "../lib/format.js";
 import { Failed, Waiting } from "./states.js";
 import { Ago } from "./time.js";
 
@@ -41,17 +41,23 @@ function Row({ finding, step }) {
   const look = findingLook(finding);
   const when = findingWhen(finding.evidence, step);
   const time = finding.evidence.find((one) => one.time !== null)?.time ?? null;
+  const shown = shownEvidence(finding.evidence, MOST_EVIDENCE);
+  const metric = metricOf(finding.evidence);
+  const rollouts = rolloutsOf(finding.evidence);
   return html`<li class="finding">
     <${HealthBadge} health=${look} word=${finding.kind === "advice" ? "Advice" : look} />
     <div>
       <span class="say">${finding.message}</span>
       <div class="ev">
-        ${finding.evidence.slice(0, MOST_EVIDENCE).map((one, index) =>
+        ${shown.map((one, index) =>
           one.link
-            ? html`<${Link} key=${index} class="clip" to=${placeOf(place, one.link)} title=${`${one.source}: ${one.text}`}>${one.text || one.source}</${Link}>`
+            ? html`<${Link} key=${index} class="clip" to=${placeOf(place, one.link)} title=${`${one.source}: ${one.text}`}>${evidenceWords(one, shown[index - 1])}</${Link}>`
             : html`<span key=${index} class="clip faint" title=${one.source}>${one.text || one.source}</span>`,
         )}
-        ${finding.evidence.length > MOST_EVIDENCE && html`<span class="faint">${finding.evidence.length - MOST_EVIDENCE} more</span>`}
+        ${finding.evidence.length > shown.length && html`<span class="faint" title=${finding.evidence.map(({ text, source }) => text || source).join("\n")}>${finding.evidence.length - shown.length} more</span>`}
+        ${metric && html`<${Link} to=${place.to("metrics", metric)}>${metric.key} at step ${count(metric.at)}</${Link}>`}
+        ${rollouts && html`<${Link} to=${place.to("traces", rollouts)}>Rollouts of step ${count(rollouts.step)}</${Link}>`}
+        ${time !== null && html`<${Link} to=${place.to("logs", { at: time.toFixed(3) })} title=${moment(time)}>Logs of that time</${Link}>`}
       </div>
     </div>
     <div class="why">${sentences(finding.cause, finding.action)}</div>

@@ -5,7 +5,7 @@ import { useData } from "../lib/data.js";
 import { useRested } from "../lib/hooks.js";
 import { useKeys } from "../lib/keys.js";
 import { useNavigation } from "../lib/location.js";
-import { html, useId, useRef, useState } from "../lib/ui.js";
+import { html, useRef, useState } from "../lib/ui.js";
 import { Search } from "./controls.js";
 import { destinations } from "./destinations.js";
 
@@ -14,11 +14,10 @@ export function GoTo() {
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
   const input = useRef(/** @type {HTMLInputElement | null} */ (null));
-  const id = useId();
   const wanted = useRested(text.trim(), 120);
   const runs = useData(text ? "runs" : null).data;
   const keys = useData(text && place.run !== null ? runPath(place.run, "metrics", "keys") : null).data;
-  useKeys([{ keys: "Ctrl+K", about: "Go to a run, metric or episode", run: () => input.current?.focus(), hidden: true }, { keys: "/", about: "Search", run: () => input.current?.focus() }]);
+  useKeys([{ keys: "/", about: "Search", run: () => input.current?.focus() }]);
   const found = wanted ? destinations(wanted, place, runs?.rows ?? [], keys?.series ?? []) : [];
   const leave = () => {
     setText("");
@@ -38,7 +37,7 @@ export function GoTo() {
   return html`<div class="goto hide-s" onKeyDown=${key}>
     <${Search} label="Go to run, metric, episode" value=${text} input=${input} hint=${html`<kbd>/</kbd>`} onChange=${(/** @type {string} */ next) => (setText(next), setAt(0))} />
     ${text &&
-    html`<ul class="panel" id=${id} aria-label="Destinations">
+    html`<ul class="panel" aria-label="Destinations">
       ${found.map(
         (one, index) => html`<li key=${one.place.href}><a href=${one.place.href} class=${index === at ? "on" : ""} onClick=${(/** @type {MouseEvent} */ event) => (event.preventDefault(), go(one.place), leave())}>
           <span class="dim">${one.kind}</span> ${one.label}</a></li>`,

@@ -12,7 +12,7 @@ import { Icon } from "./icons.js";
 import { Link } from "./link.js";
 
 /** @type {readonly {page: string, label: string, key: string}[]} */
-export const TABS = [
+const TABS = [
   { page: "overview", label: "Overview", key: "g o" },
   { page: "metrics", label: "Metrics", key: "g m" },
   { page: "traces", label: "Traces", key: "g t" },

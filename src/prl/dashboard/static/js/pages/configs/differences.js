@@ -8,8 +8,6 @@ import { Icon } from "../../parts/icons.js";
 import { Empty, Failed, Waiting } from "../../parts/states.js";
 import { literal } from "./tree.js";
 
-const KINDS = /** @type {Record<string, string>} */ ({ added: "added", removed: "removed", changed: "changed" });
-
 /** @param {{run: string, attempts: readonly number[], attempt: number | null}} properties */
 export function Differences({ run, attempts, attempt }) {
   const { place, go } = useNavigation();
@@ -29,7 +27,7 @@ export function Differences({ run, attempts, attempt }) {
       ${value === "" && html`<option value="">choose</option>`}
       ${options.map((option) => html`<option key=${option.value} value=${option.value}>${option.label}</option>`)}
     </select></label>`;
-  return html`<div class="toolbar">${pick("a", a)}${pick("b", b)}${data && html`<span class="dim tn">${count(data.counts.rows ?? data.rows.length)} keys differ</span>`}</div>
+  return html`<div class="toolbar">${pick("a", a)}${pick("b", b)}${data && html`<span class="dim tn">${count(data.counts.all)} keys differ</span>`}</div>
     ${!ready && html`<${Empty}>This run has one attempt. Choose another run's to compare it with.</${Empty}>`}
     ${error && html`<${Failed} error=${error} what="The configurations could not be compared." again=${again} />`}
     ${ready && loading && !data && html`<p class="state"><${Waiting} width=${20} /></p>`}
@@ -37,7 +35,7 @@ export function Differences({ run, attempts, attempt }) {
     ${data && data.rows.length > 0 &&
     html`<table class="table diff" aria-label="Keys that differ"><thead><tr><th scope="col">Key</th><th scope="col" class="kind">Change</th><th scope="col">Before</th><th scope="col">After</th></tr></thead>
       <tbody>${data.rows.map(
-        (/** @type {any} */ row) => html`<tr key=${row.key}><td class="mono" title=${row.key}>${row.key}</td><td class="kind">${KINDS[row.kind] ?? row.kind}</td>
+        (/** @type {any} */ row) => html`<tr key=${row.key}><td class="mono" title=${row.key}>${row.key}</td><td class="kind">${row.kind}</td>
           <td class="mono" title=${literal(row.before)}>${row.kind === "added" ? html`<span class="dim">not set</span>` : literal(row.before)}</td>
           <td class="mono acc" title=${literal(row.after)}>${row.kind === "removed" ? html`<span class="dim">not set</span>` : literal(row.after)}</td></tr>`,
       )}</tbody></table>

@@ -2,6 +2,7 @@
 
 import { runPath } from "../../lib/api.js";
 import { useData } from "../../lib/data.js";
+import { plural } from "../../lib/format.js";
 import { useKeys } from "../../lib/keys.js";
 import { useNavigation } from "../../lib/location.js";
 import { usePulse } from "../../lib/pulse.js";
@@ -91,7 +92,7 @@ function Tree({ document, loading, search, empty, set }) {
         const open = row.branch && (search !== "" || !closed.has(pathKey(row.path)));
         return html`<div role="treeitem" key=${pathKey(row.path)} data-row=${index} aria-level=${row.depth + 1} aria-expanded=${row.branch ? String(open) : undefined} aria-selected="false" tabindex=${index === Math.min(active, rows.length - 1) ? 0 : -1}
           class="node d${Math.min(row.depth, 8)}" title=${dotted(row.path)} onClick=${() => (setActive(index), row.branch && toggle(pathKey(row.path)))}>
-          <span class="name">${row.branch ? html`<${Icon} name=${open ? "down" : "right"} size=${12} />` : html`<i class="dot"></i>`}${row.name}</span>${row.branch ? html`<span class="faint">${row.size}</span>` : html`<span class="value ${row.kind}">${row.text}</span>`}
+          <span class="name">${row.branch ? html`<${Icon} name=${open ? "down" : "right"} size=${12} />` : html`<i class="dot"></i>`}${row.name}</span>${row.branch ? html`<span class="faint">${plural(row.size, row.kind === "list" ? "entry" : "key", row.kind === "list" ? "entries" : "keys")}</span>` : html`<span class="value ${row.kind}">${row.text}</span>`}
         </div>`;
       })}
     </div>

@@ -85,16 +85,20 @@ export function useFeed(run, filter, anchor) {
       } catch (error) {
         if (asked.current === mine) setFeed((last) => ({ ...last, error: /** @type {Error} */ (error) }));
       } finally {
-        busy.current = false;
+        if (asked.current === mine) busy.current = false;
       }
     },
     [question],
   );
 
   const written = pulse.run?.logs ?? "";
+  const heard = useRef("");
   useEffect(() => {
-    if (written && feed.atEnd) void more("after", behind(feed));
-  }, [written]);
+    // What is written while a page is on its way is asked for when that is there.
+    if (written === "" || written === heard.current || !feed.atEnd || busy.current) return;
+    heard.current = written;
+    void more("after", behind(feed));
+  }, [written, feed]);
   return {
     ...feed,
     loadOlder: () => void more("before", ahead(feed)),

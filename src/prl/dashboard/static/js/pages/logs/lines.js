@@ -5,7 +5,7 @@
  */
 
 export const LINE = 23;
-export const DETAIL = 20;
+const DETAIL = 20;
 /** Lines below the first that are shown of a traceback that is folded. */
 const FOLDED = 3;
 const MOST_DETAIL = 200;
@@ -38,7 +38,7 @@ const BROKE = new Set(["fatal", "error"]);
 /** @typedef {EntryRow | IncidentRow | DayRow} Row */
 
 /** What names an entry. @param {Entry | {file: string, offset: number}} entry */
-export const entryKey = (entry) => `${entry.file}:${entry.offset}`;
+const entryKey = (entry) => `${entry.file}:${entry.offset}`;
 
 /**
  * The rows for entries: an incident's banner stands above its first line, a day's date where the day changes.

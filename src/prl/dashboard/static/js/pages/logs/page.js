@@ -11,7 +11,8 @@ import { RunHeader } from "../../parts/header.js";
 import { Icon } from "../../parts/icons.js";
 import { Components, LogBar } from "./bar.js";
 import { useFeed } from "./feed.js";
-import { patternOf } from "./lines.js";
+import { ChosenLine } from "./chosen.js";
+import { holds, patternOf } from "./lines.js";
 import { Hits, Rail } from "./rail.js";
 import { LogLines } from "./view.js";
 
@@ -93,6 +94,7 @@ function Lines({ run, place, set, components, incidents, colors, pattern, narrow
     <${LogLines} label="Log lines" feed=${feed} incidents=${incidents} colors=${colors} pattern=${pattern} narrow=${narrow}
       chosen=${file && offset !== null ? { file, offset } : null} onSeen=${onSeen} empty=${empty}
       onChoose=${(/** @type {any} */ entry) => set({ file: entry.file, offset: String(entry.offset), at: null })} />
+    <${ChosenLine} entry=${file && offset !== null ? (feed.entries.find((entry) => holds(entry, { file, offset })) ?? null) : null} onClose=${(/** @type {any} */ entry) => set({ file: null, offset: null, at: entry.time === null ? null : entry.time.toFixed(3) })} />
     <p class="foot small ${feed.error ? "bad" : "dim"}">${feed.error && feed.entries.length > 0 ? html`<${Icon} name="bad" size=${12} /> ${feed.error.message} <button type="button" class="btn quiet" onClick=${feed.again}>Try again</button>` : feed.atEnd ? html`<${Icon} name="live" size=${12} /> Following the newest lines` : "Not at the newest lines"}
       ${feed.trouble.map((text) => html`<span class="warn"><${Icon} name="warn" size=${12} /> ${text}</span>`)}</p>
   </div>`;

@@ -2,9 +2,12 @@
 
 import { clock, count, duration, moment, plural } from "../../lib/format.js";
 import { useScrollBox } from "../../lib/hooks.js";
+import { useNavigation } from "../../lib/location.js";
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../../lib/ui.js";
 import { Icon } from "../../parts/icons.js";
+import { Link } from "../../parts/link.js";
 import { Empty, Failed } from "../../parts/states.js";
+import { rolloutsAround } from "./chosen.js";
 import { holds, marked, offsetsOf, rowAt, rowsOf } from "./lines.js";
 
 /** @typedef {import("./lines.js").Row} Row */
@@ -76,7 +79,7 @@ export function LogLines({ label, feed, incidents, colors, pattern, chosen, onCh
         row.kind === "entry"
           ? html`<${Line} key=${row.key} row=${row} at=${first + index} tab=${first + index === stop ? 0 : -1} color=${colors.get(row.entry.component) ?? 0} pattern=${pattern} chosen=${chosen !== null && holds(row.entry, chosen)} onChoose=${onChoose} onToggle=${toggle} narrow=${narrow} />`
           : row.kind === "incident"
-            ? html`<li key=${row.key} class="incident"><span class="badge bad"><${Icon} name="bad" />Incident starts here</span><span class="clip" title=${row.incident.text}>${row.incident.text}</span></li>`
+            ? html`<li key=${row.key} class="incident"><span class="badge bad"><${Icon} name="bad" />Incident starts here</span><span class="clip" title=${row.incident.text}>${row.incident.text}</span><${IncidentLinks} incident=${row.incident} /></li>`
             : html`<li key=${row.key} class="day">${moment(row.time).slice(0, 10)}</li>`,
       )}
     </ol>`}
@@ -126,6 +129,13 @@ function timeFrom(rows, index, step) {
     if (row.kind === "entry" && row.entry.time !== null) return row.entry.time;
   }
   return null;
+}
+
+/** Where an incident leads: to what the verdict says of it, and to the rollouts that arrived then. @param {{incident: import("./lines.js").Incident}} properties */
+function IncidentLinks({ incident: { time } }) {
+  const { place } = useNavigation();
+  return html`<${Link} to=${place.with({ health: "findings" })}>Findings</${Link}>
+    ${time !== null && html`<${Link} class="nowrap" to=${rolloutsAround(place, time)}>Rollouts of that time</${Link}>`}`;
 }
 
 /** What the button that folds says. @param {import("./lines.js").EntryRow} row */

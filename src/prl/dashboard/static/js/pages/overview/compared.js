@@ -21,6 +21,7 @@ export function useCompared(runs, parameters, version) {
     const stop = new AbortController();
     /** @type {number[]} */
     const timers = [];
+    setCompared((last) => ({ overviews: only(last.overviews, runs), failed: only(last.failed, runs) }));
     const get = async (/** @type {string} */ run, /** @type {string} */ url) => {
       try {
         const overview = await ask(url, { signal: stop.signal });
@@ -43,4 +44,9 @@ export function useCompared(runs, parameters, version) {
 /** @param {Record<string, any>} record @param {string} key */
 function without(record, key) {
   return Object.fromEntries(Object.entries(record).filter(([name]) => name !== key));
+}
+
+/** @param {Record<string, any>} record @param {readonly string[]} keys */
+function only(record, keys) {
+  return Object.fromEntries(Object.entries(record).filter(([name]) => keys.includes(name)));
 }

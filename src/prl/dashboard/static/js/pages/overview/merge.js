@@ -20,7 +20,7 @@ import { axisRange, withLooks } from "../../charts/model.js";
  */
 
 /** All lines of an overview. @param {Overview} overview */
-export function allLines(overview) {
+function allLines(overview) {
   return overview.sections.flatMap(({ charts }) => charts.flatMap(({ lines }) => lines));
 }
 

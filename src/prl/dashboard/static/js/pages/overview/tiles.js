@@ -2,7 +2,7 @@
 
 import { short } from "../../charts/scales.js";
 import { Spark } from "../../charts/spark.js";
-import { change, formatted, percent } from "../../lib/format.js";
+import { change, fixed, formatted, percent } from "../../lib/format.js";
 import { useNavigation } from "../../lib/location.js";
 import { html } from "../../lib/ui.js";
 import { Icon } from "../../parts/icons.js";
@@ -41,9 +41,11 @@ function parts({ value, format }) {
 }
 
 /** What is said below a value, the shown part first. @param {TileData} tile @returns {string[]} */
-function changeWords({ change: by, change_label: since, note, format }) {
+function changeWords({ value: now, change: by, change_label: since, note, format }) {
   const points = (/** @type {number} */ value) => percent(value).replace("%", " points");
-  const changed = by === null ? "" : change(by, format === "percent" ? points : (value) => formatted(value, format));
+  // Beside a value of three decimals a change has as many.
+  const plain = (/** @type {number} */ value) => (format === "number" && now !== null && Math.abs(now) >= 0.1 && Math.abs(now) < 10 ? fixed(value, 3) : formatted(value, format));
+  const changed = by === null ? "" : change(by, format === "percent" ? points : plain);
   const words = [[changed, since].filter(Boolean).join(" "), note ?? ""].filter(Boolean);
   // Of a time, what is usual says more than how it changed.
   return format === "seconds" ? words.reverse() : words;

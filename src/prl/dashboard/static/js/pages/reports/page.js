@@ -25,7 +25,7 @@ export default function Page() {
     ${data && rows.length === 0 && html`<${Empty}>No reports yet. \`prl check-in\` writes STATUS.md; what people and agents write below reports/ appears here as well.</${Empty}>`}
     ${rows.length > 0 &&
     html`<div class="rp"><nav aria-label="Reports"><ul>${rows.map(
-        (/** @type {any} */ row) => html`<li key=${row.name}><${Link} to=${place.with({ report: row.name })} aria-current=${row.name === name ? "page" : undefined}><span class="clip">${row.name === "STATUS.md" ? "Check-ins (STATUS.md)" : row.title || row.name}</span><span class="faint small nowrap"><${Ago} time=${row.changed} suffix=" ago" /></span></${Link}></li>`,
+        (/** @type {any} */ row) => html`<li key=${row.name}><${Link} to=${place.with({ report: row.name })} aria-current=${row.name === name ? "page" : undefined}><span class="clip">${row.name === "STATUS.md" ? "Check-ins" : row.title || row.name}</span><span class="faint small nowrap"><${Ago} time=${row.changed} suffix=" ago" /></span></${Link}></li>`,
       )}</ul></nav>
       <${Report} run=${run} name=${name} version=${version} /></div>`}
   </div>`;
@@ -47,7 +47,7 @@ function Report({ run, name, version }) {
     const chip = html`<span class="cite ${look.tone}"><${Icon} name=${look.icon} size=${12} />${id} ${look.word}</span>`;
     return one.link ? html`<${Link} to=${placeOf(place, one.link)} title=${title}>${chip}</${Link}>` : html`<span title=${title}>${chip}</span>`;
   };
-  return html`<article aria-label=${data.title || name}>
+  return html`<article class=${name === "STATUS.md" ? "check-ins" : ""} aria-label=${data.title || name}>
     ${broken > 0 && html`<p class="warn"><${Icon} name="warn" size=${12} /> ${plural(broken, "citation")} of ${data.citations.length} ${broken === 1 ? "is" : "are"} not in the trace that ${broken === 1 ? "it quotes" : "they quote"}.</p>`}
     <${Blocks} blocks=${data.blocks} citation=${cite} />
   </article>`;

@@ -2,7 +2,7 @@
 
 import { Steps } from "../../charts/progress.js";
 import { Spark } from "../../charts/spark.js";
-import { change, count, moment, number } from "../../lib/format.js";
+import { change, count, fixed, moment, number } from "../../lib/format.js";
 import { html } from "../../lib/ui.js";
 import { HealthBadge } from "../../parts/badge.js";
 import { capital, endWords, jobWords, modelWords, stepsLook } from "../../parts/facts.js";
@@ -72,10 +72,13 @@ function stepCell(run) {
     ${run.max_steps !== null && html`<${Steps} step=${run.step} max=${run.max_steps} checkpoints=${run.checkpoints} look=${stepsLook(run.health, run.phase)} />`}</div>`;
 }
 
+/** What stands in place of the reward, by the kind of run. */
+const OTHERS = /** @type {Record<string, string>} */ ({ sft: "loss", eval: "score" });
+
 /** @param {Run} run */
-function rewardCell({ reward }) {
+function rewardCell({ reward, kind }) {
   if (reward === null) return html`<span class="faint">n/a</span>`;
-  return html`<div class="reward-cell"><${Spark} values=${reward.points} width=${72} height=${24} /><span class="tn"><b>${number(reward.last)}</b>${reward.change !== null && html`<br /><span class="small dim">${change(reward.change)}</span>`}</span></div>`;
+  return html`<div class="reward-cell"><${Spark} values=${reward.points} width=${72} height=${24} /><span class="tn"><b>${number(reward.last)}</b>${reward.change !== null && html`<br /><span class="small dim">${[OTHERS[kind ?? ""], change(reward.change, (by) => fixed(by, 3))].filter(Boolean).join(" ")}</span>`}</span></div>`;
 }
 
 /** @param {Run} run */

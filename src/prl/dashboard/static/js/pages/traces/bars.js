@@ -1,6 +1,5 @@
 /** Small bars in rows: where the time of an episode went, and its reward. Pure. */
 
-import { number } from "../../lib/format.js";
 
 /** Parts of an episode's time in order, with the class of their colour. */
 export const PARTS = Object.freeze(/** @type {const} */ ([
@@ -53,11 +52,6 @@ export function rewardBar(reward, range, width) {
   if (reward === null || !Number.isFinite(reward)) return { zero, x: zero, width: 0 };
   const at = ((Math.min(high, Math.max(low, reward)) - low) / span) * width;
   return { zero, x: Math.min(zero, at), width: Math.abs(at - zero) };
-}
-
-/** A reward with as many places as others have, so that they stand in a column; a huge one in few characters. @param {number} value @param {number} digits */
-export function fixed(value, digits) {
-  return Math.abs(value) < 1e4 ? value.toFixed(digits).replace(/^-/, "\u2212") : number(value);
 }
 
 /** Stages of rollouts in flight in order, with the class of their colour. */

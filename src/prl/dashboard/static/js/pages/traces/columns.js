@@ -1,11 +1,11 @@
 /** The columns of the table of episodes. */
 
-import { change, clock, count, duration, moment, number } from "../../lib/format.js";
+import { change, clock, count, duration, fixed, moment } from "../../lib/format.js";
 import { html } from "../../lib/ui.js";
 import { Icon } from "../../parts/icons.js";
 import { Link } from "../../parts/link.js";
 import { oneLine } from "../viewer/visible.js";
-import { fixed, rewardBar, timingBars } from "./bars.js";
+import { rewardBar, timingBars } from "./bars.js";
 
 const TIMING = 150;
 const REWARD = 56;
@@ -30,7 +30,7 @@ export function columnsOf(place, { longest, rewards }) {
     { id: "stop", label: "Stop", class: "c-stop", sortable: true, cell: (row) => html`<span title=${oneLine(row.stop_condition ?? "", 400)}>${words(row.stop_condition)}</span>` },
     { id: "note", label: "Note", class: "c-note", cell: (row) => html`<${Note} note=${row.note} />` },
     { id: "reward", label: "Reward", class: "c-reward", number: true, sortable: true, cell: (row) => html`<${Reward} value=${row.reward} range=${rewards} />` },
-    { id: "advantage", label: "Advantage", class: "c-adv", number: true, sortable: true, cell: (row) => (row.advantage === null ? NA : change(row.advantage, (value) => number(Number(value.toFixed(3))))) },
+    { id: "advantage", label: "Advantage", class: "c-adv", number: true, sortable: true, cell: (row) => (row.advantage === null ? NA : change(row.advantage, (value) => fixed(value, 3))) },
   ];
 }
 

@@ -9,7 +9,7 @@
  */
 
 /** @type {readonly Filter[]} */
-export const FILTERS = Object.freeze([
+const FILTERS = Object.freeze([
   { name: "env", label: "Environment", kind: "many", facet: "env" },
   { name: "kind", label: "Kind", kind: "many", facet: "kind" },
   { name: "outcome", label: "Outcome", kind: "many", facet: "outcome" },

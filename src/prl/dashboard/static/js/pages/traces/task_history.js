@@ -6,8 +6,8 @@ import { number } from "../../lib/format.js";
 import { useNavigation } from "../../lib/location.js";
 import { html, useEffect, useRef } from "../../lib/ui.js";
 import { Failed } from "../../parts/states.js";
-import { Parting } from "./group.js";
 import { dots, pickStep } from "./parting.js";
+import { Parting } from "./parting_table.js";
 
 /** @param {string} run @param {string | null} task @param {string | null} env @param {string | undefined} version */
 export function useTaskHistory(run, task, env, version) {

@@ -1,7 +1,7 @@
 /** Which pieces a transcript is drawn in, and where each lies: only those near the screen are drawn. Pure. */
 
 /** Tokens of a piece, about: cut where a line ends, when one ends near. */
-export const CHUNK = 256;
+const CHUNK = 256;
 export const NEAR = 112;
 
 /**

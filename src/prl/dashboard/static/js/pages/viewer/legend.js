@@ -6,9 +6,9 @@ import { html } from "../../lib/ui.js";
 import { legendOf } from "./overlays.js";
 
 /**
- * @param {{overlay: import("./overlays.js").Overlay, scale: "fixed" | "trace", bounds: readonly number[], map: any, tokens: import("./tokens.js").Tokens, onWalk: (by: 1 | -1) => void}} properties
+ * @param {{overlay: import("./overlays.js").Overlay, scale: "fixed" | "trace", bounds: readonly number[], map: any, tokens: import("./tokens.js").Tokens, onWalk: (by: 1 | -1) => void, onFurthest: () => void}} properties
  */
-export function Legend({ overlay, scale, bounds, map, tokens, onWalk }) {
+export function Legend({ overlay, scale, bounds, map, tokens, onWalk, onFurthest }) {
   const { place, go } = useNavigation();
   const cells = legendOf(overlay, bounds);
   const scaled = overlay.form !== "mask";
@@ -25,6 +25,7 @@ export function Legend({ overlay, scale, bounds, map, tokens, onWalk }) {
       : html`<span class="row lgm">${cells.map(({ name, label }) => html`<span key=${name} class="mm ${name}">${label}</span>`)}</span>`}
     <span class="grow"></span>
     <span class="dim tn nowrap hide-m" aria-live="polite">${marked === null ? html`<span class="waiting"></span>` : `${plural(marked, "token")} ${overlay.marked}`}</span>
+    ${scaled && html`<button type="button" class="btn quiet" title="The token farthest from zero" aria-disabled=${map?.furthest == null ? "true" : undefined} onClick=${onFurthest}>${overlay.form === "down" ? "Lowest" : "Largest"} <kbd>w</kbd></button>`}
     <button type="button" class="btn quiet" aria-disabled=${marked === 0 ? "true" : undefined} onClick=${() => onWalk(-1)}>Previous <kbd>N</kbd></button>
     <button type="button" class="btn quiet" aria-disabled=${marked === 0 ? "true" : undefined} onClick=${() => onWalk(1)}>Next <kbd>n</kbd></button>
   </div>`;

@@ -1,13 +1,12 @@
 /** The list that the episode is from, beside it. */
 
-import { count } from "../../lib/format.js";
+import { count, fixed } from "../../lib/format.js";
 import { useScrollBox } from "../../lib/hooks.js";
 import { useNavigation } from "../../lib/location.js";
 import { html, useEffect } from "../../lib/ui.js";
 import { visibleRows } from "../../lib/windowing.js";
 import { Icon } from "../../parts/icons.js";
 import { Link } from "../../parts/link.js";
-import { fixed } from "../traces/bars.js";
 import { oneLine } from "./visible.js";
 import { episodePlace, listPlace } from "./places.js";
 

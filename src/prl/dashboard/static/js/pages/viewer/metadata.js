@@ -26,7 +26,7 @@ export function Metadata({ data, trace, seen }) {
       ${(trace?.rewards ?? []).slice(0, 30).map((/** @type {any} */ one) => fact(oneLine(one.name, 60), one.score === null ? null : `${number(one.score)} \u00d7 ${number(one.weight)}`, "what scoring gave, times its weight"))}
     </dl></section>
     <section><h2>Outcome</h2><dl>
-      ${fact("Stop", row.stop_condition === null && !bad ? null : html`${bad ? html`<span class="badge warn nb"><${Icon} name="warn" size=${14} />${words(row.stop_condition) || row.note?.text}</span>` : words(row.stop_condition)}`)}
+      ${fact("Stop", row.stop_condition === null && !bad ? null : html`${bad ? html`<span class="badge warn nb"><${Icon} name="warn" size=${14} />${[words(row.stop_condition), row.timeout ? "timed out" : "truncated"].filter(Boolean).join(", ")}</span>` : words(row.stop_condition)}`)}
       ${fact("Turns", row.turns === null ? null : count(row.turns))}${fact("Branches", row.branches === null ? null : count(row.branches))}
       ${fact("Tokens in", row.input_tokens === null ? null : count(row.input_tokens))}${cached !== null && fact("Cached", count(cached))}${fact("Tokens out", row.output_tokens === null ? null : count(row.output_tokens))}
       ${row.cost !== null && row.cost !== undefined && fact("Cost", number(row.cost))}
@@ -51,6 +51,7 @@ function sum(values) {
 
 /** How old its policy was when it was trained on. @param {{data: any}} properties */
 function Staleness({ data }) {
+  const { place } = useNavigation();
   const { row } = data;
   const at = (/** @type {number | null | undefined} */ step, /** @type {number | null | undefined} */ time) => {
     const said = [step === null || step === undefined ? null : `step ${step}`, time ? clock(time) : null].filter(Boolean).join(", ");
@@ -60,7 +61,7 @@ function Staleness({ data }) {
   const shipped = row.ship_step ?? data.step ?? null;
   return html`<section><h2>Staleness</h2><dl>
     ${fact("Dispatched", at(row.dispatch_step, row.dispatch))}${fact("Arrived", at(row.arrival_step, row.arrival))}
-    ${fact("Trained", shipped === null ? (row.kind === "eval" ? "evaluation: never" : row.effective === false ? "no: left out" : null) : `step ${shipped}`)}
+    ${fact("Trained", shipped === null ? (row.kind === "eval" ? "evaluation: never" : row.effective === false ? "no: left out" : null) : html`<${Link} to=${place.to("overview", { at: shipped })} title="The charts at this step">step ${shipped}</${Link}>`)}
     ${fact("Policy", start === null ? null : end === null || end === start ? String(start) : `${start} to ${end}`, "versions that wrote it")}
     ${fact("Lag", row.lag === null || row.lag === undefined ? null : `${row.lag} ${row.lag === 1 ? "step" : "steps"}`)}
   </dl></section>`;
@@ -68,6 +69,8 @@ function Staleness({ data }) {
 
 /** @param {{trace: any, row: any}} properties */
 function Time({ trace, row }) {
+  const { place } = useNavigation();
+  const logs = (/** @type {number} */ time, /** @type {string} */ label) => html`<${Link} to=${place.to("logs", { at: time.toFixed(3) })} title=${moment(time)}>${label}</${Link}>`;
   const seconds = trace.seconds ?? {};
   const both = sum([seconds.boot ?? null, seconds.setup ?? null]);
   const model = secondsOf(trace.lanes, ["model"]);
@@ -76,7 +79,7 @@ function Time({ trace, row }) {
     ${fact("Took", row.duration === null || row.duration === undefined ? null : duration(row.duration))}
     ${fact("Boot, setup", both === null ? null : duration(both))}${fact("Model calls", model > 0 ? duration(model) : null)}${fact("Tools", tools > 0 ? duration(tools) : null)}
     ${seconds.finalize > 0 && fact("Finalize", duration(seconds.finalize))}${fact("Scoring", seconds.scoring === undefined || seconds.scoring === null ? null : duration(seconds.scoring))}
-  </dl></section>`;
+  </dl><div class="row lk">${row.dispatch && logs(row.dispatch, "Logs at its start")}${row.arrival && logs(row.arrival, "Logs at its end")}</div></section>`;
 }
 
 /** @param {{data: any}} properties */

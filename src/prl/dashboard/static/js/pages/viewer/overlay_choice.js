@@ -16,7 +16,7 @@ const REASONS = /** @type {Record<string, string>} */ ({
 });
 
 /** @param {string} reason */
-export const sentenceOf = (reason) => REASONS[reason] ?? reason;
+const sentenceOf = (reason) => REASONS[reason] ?? reason;
 
 /** @param {{overlay: import("./overlays.js").Overlay, unavailable: Record<string, string>}} properties */
 export function Overlays({ overlay, unavailable }) {

@@ -2,7 +2,7 @@
 
 import { cutNear, NEAR } from "./chunks.js";
 
-export const WINDOW = 4000;
+const WINDOW = 4000;
 /** Windows that are held at most: of the nine streams some 30 MB. */
 const HELD = 40;
 
@@ -11,7 +11,7 @@ const HELD = 40;
  * @property {number} start
  * @property {readonly (string | null)[]} texts
  * @property {readonly number[]} ids
- * @property {readonly number[]} special
+ * @property {ReadonlySet<number>} special  positions within the branch
  * @property {Record<string, {values?: readonly (number | null)[], reason?: string, recomputed?: boolean}>} streams
  */
 
@@ -72,7 +72,7 @@ export class Tokens {
     this.loading.add(start);
     try {
       const answer = await this.load(start, this.size);
-      this.held.set(start, answer);
+      this.held.set(start, { ...answer, special: new Set(answer.special) });
       if (this.held.size > HELD) this.held.delete(/** @type {number} */ (this.held.keys().next().value));
       this.withoutText = answer.tokenizer?.reason ?? "";
       this.error = null;
@@ -112,9 +112,7 @@ export class Tokens {
 
   /** Whether a token is one that steers the model. @param {number} position */
   special(position) {
-    const held = this.window(position);
-    // Positions within the branch.
-    return held ? held.special.includes(position) : false;
+    return this.window(position)?.special.has(position) === true;
   }
 
   /** @param {string} stream @param {number} position @returns {number | null} */

@@ -56,7 +56,7 @@ function pathOf(branch, byIndex) {
 }
 
 /** How many characters a message has. @param {Node} node */
-export function sizeOf(node) {
+function sizeOf(node) {
   return node.parts.reduce((sum, { text }) => sum + text.length, 0);
 }
 

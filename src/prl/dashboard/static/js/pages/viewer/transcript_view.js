@@ -126,9 +126,11 @@ export function Transcript({ data, trace, index, branch, seen }) {
     const next = nextMarked(marked, active ?? (by > 0 ? screen.value.from - 1 : screen.value.to), by);
     if (next !== null) goTo(next, true);
   };
+  const furthest = () => typeof map.data?.furthest === "number" && goTo(map.data.furthest, true);
   useKeys([
     { keys: "n", about: "Next marked token", run: () => walk(1) },
     { keys: "N", about: "Marked token before", run: () => walk(-1) },
+    { keys: "w", about: "The token farthest from zero", run: () => furthest() },
   ]);
   const key = (/** @type {KeyboardEvent} */ event) => {
     const element = /** @type {HTMLElement} */ (event.target);
@@ -168,7 +170,7 @@ export function Transcript({ data, trace, index, branch, seen }) {
   const stop = tabStop(active, pieces, range);
   const paint = useMemo(() => ({ overlay, bounds, active, stop, quoted }), [overlay, bounds, active, stop, quoted]);
   return html`${trace.branches.length > 0 && !data.live && html`<${Overlays} overlay=${overlay} unavailable=${unavailable} />`}
-    ${overlay.stream !== null && html`<${Legend} overlay=${overlay} scale=${scale} bounds=${bounds} map=${map.data} tokens=${tokens} onWalk=${walk} />
+    ${overlay.stream !== null && html`<${Legend} overlay=${overlay} scale=${scale} bounds=${bounds} map=${map.data} tokens=${tokens} onWalk=${walk} onFurthest=${furthest} />
       <${Minimap} map=${map} overlay=${overlay} bounds=${bounds} screen=${screen} active=${active} onGo=${(/** @type {number} */ token) => scrollTo(box.current, pieces, tops, token)} />`}
     ${tokens.error && html`<${Failed} error=${tokens.error} what="Tokens could not be read." again=${() => tokens.again()} />`}
     ${tokens.withoutText && overlay.stream !== null && html`<p class="notext warn small">No token texts: ${tokens.withoutText} The ids stand in their place.</p>`}
