@@ -138,6 +138,21 @@ def test_a_taken_port_moves_to_the_next(free_port: int) -> None:
         assert first.getsockname()[1] == free_port < second.getsockname()[1]
 
 
+def test_only_a_taken_port_moves() -> None:
+    """An address that is not this host's is said at once, with the port that was asked for."""
+    with pytest.raises(daemon.DashboardError, match="port 7788"):
+        daemon.bind("203.0.113.5", 7788)
+
+
+@pytest.mark.parametrize("host", ["::1", ""])
+def test_the_address_is_one_that_leads_there(home: Path, host: str) -> None:
+    """``localhost`` is the other loopback first on many hosts; all interfaces have no name of their own."""
+    with daemon.bind("127.0.0.1", 0) as bound:
+        port = bound.getsockname()[1]
+        name = "[::1]" if host else registry.this_host()
+        assert daemon.url_of(bound, host) == f"http://{name}:{port}"
+
+
 def test_no_port_at_all_is_said() -> None:
     with daemon.bind("127.0.0.1", 0) as taken, pytest.raises(daemon.DashboardError, match="cannot listen"):
         daemon.bind("127.0.0.1", taken.getsockname()[1], tried=1)
@@ -173,17 +188,38 @@ def test_an_isolated_one_is_found_by_nobody(home: Path, free_port: int) -> None:
 
 
 def test_beyond_loopback_a_token_is_needed(home: Path, free_port: int) -> None:
-    with serving(str(home), "--isolated", "--host", "0.0.0.0", "--port", str(free_port)) as process:
-        url = said_address(process)
-        token = url.partition("?token=")[2]
-        assert len(token) >= 24
-        request = urllib.request.Request(f"http://127.0.0.1:{free_port}/api/v1/runs")
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(request, timeout=10)
-        assert refused.value.code == 401
-        request.add_header("Authorization", f"Bearer {token}")
-        assert urllib.request.urlopen(request, timeout=10).status == 200
-        process.terminate()
+    with serving(str(home), "--host", "0.0.0.0", "--port", str(free_port)) as process:
+        url, _, token = said_address(process).partition("/?token=")
+        assert len(token) >= 24 and url == f"http://{registry.this_host()}:{free_port}"
+
+        def status(host: str, sent: str = "") -> int:
+            request = urllib.request.Request(f"http://127.0.0.1:{free_port}/api/v1/runs", headers={"Host": host})
+            request.add_header("Authorization", sent)
+            try:
+                with urllib.request.urlopen(request, timeout=10) as response:
+                    return int(response.status)
+            except urllib.error.HTTPError as refused:
+                return refused.code
+
+        own = url.removeprefix("http://")
+        assert (status(own), status(own, "Bearer x")) == (401, 401)
+        # The name that was printed is one of the server's own.
+        assert status(own, f"Bearer {token}") == status("127.0.0.1", f"Bearer {token}") == 200
+        assert status("evil.example", f"Bearer {token}") == 403
+        # Launchers of this user find it, and nobody gets the token by the contract's file.
+        found = daemon.ensure(home / "more")
+        assert (found.url, found.started) == (url, False)
+        assert not registry.shared_entry().exists()
+
+
+def test_a_header_without_end_is_not_taken_into_memory(home: Path, free_port: int) -> None:
+    with serving(str(home), "--isolated", "--port", str(free_port)) as process:
+        said_address(process)
+        with socket.create_connection(("127.0.0.1", free_port), timeout=DEADLINE) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ")
+            with pytest.raises(OSError):  # closed: nothing of this length is waited for
+                for _ in range(1000):
+                    client.sendall(b"x" * 65536)
 
 
 def test_a_first_look_needs_no_run(home: Path, free_port: int) -> None:

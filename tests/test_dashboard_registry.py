@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,14 @@ from prl.dashboard.registry import SERVICE, Entry
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
     return tmp_path
+
+
+@pytest.fixture
+def server() -> Iterator[int]:
+    """The pid of a process that is titled like a dashboard."""
+    with subprocess.Popen([sys.executable, "-c", "input()", "PRL::Dashboard"], stdin=subprocess.PIPE) as process:
+        yield process.pid
+        process.kill()
 
 
 def mine(**fields: object) -> Entry:
@@ -60,14 +69,35 @@ def test_a_dead_holder_loses_it() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as other:
         pass
     registry.shared_root().mkdir(parents=True)
-    registry.shared_entry().write_text(json.dumps({"pid": other.pid, "url": "x", "started": time.time()}))
+    registry.shared_entry().write_text(
+        json.dumps({"pid": other.pid, "url": "http://localhost:1", "started": time.time()})
+    )
     assert registry.claim(mine())
 
 
-def test_a_pid_that_another_process_took_over_is_dead() -> None:
+def test_a_pid_that_another_process_took_over_is_dead(server: int) -> None:
     """This process started long after the entry was written: it is not the one that wrote it."""
-    assert not mine(started=1000.0).alive()
-    assert mine().alive()
+    assert not mine(pid=server, started=1000.0).alive()
+    assert mine(pid=server).alive()
+
+
+def test_a_process_that_is_no_dashboard_is_not_taken_for_one() -> None:
+    """Containers with one home and one host name have the same pids; ``--stop`` must not end whatever has this one."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        try:
+            assert not mine(pid=other.pid, started=time.time() + 60).alive()
+            assert mine(pid=other.pid, service=None).alive()  # of the contract's others nothing more is known
+        finally:
+            other.kill()
+
+
+def test_a_token_is_told_to_its_user_alone(home: Path, server: int) -> None:
+    """By our own file, for the launchers: who finds a server by the contract's file could not ask it."""
+    entry = mine(pid=server, token="c0ffee")
+    assert not registry.claim(entry)
+    assert not registry.shared_entry().exists()
+    assert registry.own_entry().stat().st_mode & 0o077 == 0
+    assert registry.read_entry(registry.own_entry()) == entry and "c0ffee" not in repr(entry)
 
 
 def test_another_hosts_entry_says_nothing_here_and_is_left_alone() -> None:

@@ -80,7 +80,8 @@ def dashboard(
         click.echo(f"No dashboard: {error}", err=True)
         sys.exit(1)
     except OSError as error:
-        click.echo(f"No dashboard: {error.filename or registry.shared_root()}: {error.strerror}", err=True)
+        where = error.filename or registry.shared_root()
+        click.echo(f"No dashboard: {where}: {error.strerror}. `dashboard --isolated` needs nothing there.", err=True)
         sys.exit(1)
     if other is not None:
         click.echo(f"Runs already, and was given the directories: {other}\n`dashboard --isolated` serves them apart.")
@@ -115,7 +116,10 @@ def _status(*, as_json: bool) -> int:
     else:
         since = format_duration(max(0.0, time.time() - entry.started))
         said = "" if answering else " It does not answer."
-        print_text(f"{entry.url} (process {entry.pid}, for {since}).{said}\n" + "".join(f"  {text}\n" for text in dirs))
+        click.echo(
+            f"{entry.address} (process {entry.pid}, for {since}).{said}"
+        )  # whole: a token is a secret to print_text
+        print_text("".join(f"  {text}\n" for text in dirs))
     if other is not None and not as_json:
         print_text(f"Another one, not of prl, is at {other.url}.\n")
     return 0 if answering else NOT_RUNNING

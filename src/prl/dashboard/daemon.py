@@ -5,6 +5,7 @@ has bound a port and entered itself under the lock serves, the other finds it.
 """
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -73,16 +74,24 @@ def running() -> Entry | None:
 
 def answers(entry: Entry, seconds: float = PROBE_SECONDS) -> bool:
     """Whether the server of an entry answers as ours, and is the process that the entry names."""
-    parts = urlsplit(entry.url)
-    address = parts._replace(netloc=f"127.0.0.1:{parts.port or 80}" if parts.hostname == "localhost" else parts.netloc)
     # No proxy stands between a host and itself, whatever the environment says.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(f"{address.geturl().rstrip('/')}/api/health", timeout=seconds) as response:
+    headers = {"Authorization": f"Bearer {entry.token}"} if entry.token is not None else {}
+    for address in _addresses(entry.url):
+        request = urllib.request.Request(f"{address}/api/health", headers=headers)
+        with contextlib.suppress(OSError, ValueError), opener.open(request, timeout=seconds) as response:
             said = json.loads(response.read(65536))
-    except (OSError, ValueError):
-        return False
-    return isinstance(said, dict) and said.get("service") == SERVICE and said.get("pid") == entry.pid
+            if isinstance(said, dict) and said.get("service") == SERVICE and said.get("pid") == entry.pid:
+                return True
+    return False
+
+
+def _addresses(url: str) -> list[str]:
+    """Where to ask for a server of this host: its name need not lead to it, nor ``localhost`` to the right loopback."""
+    parts = urlsplit(url)
+    names = ["127.0.0.1"] if parts.hostname in ("localhost", registry.this_host().lower()) else []
+    netlocs = [*(f"{name}:{parts.port or 80}" for name in names), parts.netloc]
+    return [parts._replace(netloc=netloc).geturl().rstrip("/") for netloc in dict.fromkeys(netlocs)]
 
 
 def ensure(output_dir: Path, log: Path | None = None) -> Found:
@@ -106,6 +115,8 @@ def ensure(output_dir: Path, log: Path | None = None) -> Found:
         if entry is not None and answers(entry, 0.25):
             return Found(entry.url, started=True, notes=notes)
         time.sleep(0.1)
+    if entry is not None:
+        raise DashboardError(f"process {entry.pid} does not answer at {entry.url}: `dashboard --stop` ends it")
     raise DashboardError(f"it did not answer within {START_SECONDS:.0f} s; {log} says why")
 
 
@@ -163,7 +174,7 @@ def bind(host: str, first: int, tried: int = PORTS_TRIED) -> socket.socket:
             bound.listen(128)
         except OSError as error:
             bound.close()
-            if port == ports[-1] or isinstance(error, socket.gaierror | PermissionError):
+            if port == ports[-1] or error.errno != errno.EADDRINUSE:
                 raise DashboardError(f"cannot listen at {host}, port {port}: {error.strerror or error}") from None
             continue
         return bound
@@ -173,9 +184,9 @@ def bind(host: str, first: int, tried: int = PORTS_TRIED) -> socket.socket:
 def url_of(bound: socket.socket, host: str) -> str:
     """The address to type: ``localhost`` for loopback, this host's name for all interfaces, else what was asked."""
     port = bound.getsockname()[1]
-    if host in ("127.0.0.1", "localhost", "::1"):
+    if host in ("127.0.0.1", "localhost"):
         return f"http://localhost:{port}"
-    if host in ("0.0.0.0", "::"):
+    if host in ("", "0.0.0.0", "::"):
         return f"http://{registry.this_host()}:{port}"
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
@@ -196,9 +207,10 @@ def serve(settings: Settings, announce: "Callable[[str], None]") -> str | None:
     with registry.locked(registry.own_root() / "start"):
         entry = running()
         if entry is not None:
-            return entry.url
+            return entry.address
         bound = bind(settings.host, settings.port)
-        entry = Entry(os.getpid(), url_of(bound, settings.host), time.time(), registry.this_host(), SERVICE)
+        url, here = url_of(bound, settings.host), registry.this_host()
+        entry = Entry(os.getpid(), url, time.time(), here, SERVICE, settings.token)
         registry.claim(entry)
     _run(settings, bound, entry, announce)
     return None
@@ -216,8 +228,10 @@ def _run(settings: Settings, bound: socket.socket, entry: Entry | None, announce
     if entry is not None:
         threading.Thread(target=_follow_registry, args=(settings, entry, workspace, stopping), daemon=True).start()
     threading.Thread(target=_warm, args=(stopping,), name="warm", daemon=True).start()
+    names = (*settings.allow_hosts, urlsplit(url).hostname or "")
     config = uvicorn.Config(
-        create_app(workspace, allow_hosts=settings.allow_hosts, token=settings.token),
+        create_app(workspace, allow_hosts=names, token=settings.token),
+        http="h11",  # the other one takes headers of any length into memory
         log_level="warning",
         access_log=False,
         lifespan="off",
@@ -228,7 +242,7 @@ def _run(settings: Settings, bound: socket.socket, entry: Entry | None, announce
     server = uvicorn.Server(config)
     try:
         workspace.start()
-        announce(f"{url}/?token={settings.token}" if settings.token else url)
+        announce(registry.with_token(url, settings.token))
         server.run(sockets=[bound])
     finally:
         stopping.set()

@@ -17,32 +17,44 @@ import os
 import socket
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from prl.rundir import atomic
 
 SERVICE = "prl dashboard"
 """What our ``/api/health`` and our entries call themselves."""
 MAX_DIRS = 1000
+_NAME = "dashboard"
+"""In the title and in the command line of our server, in lower case."""
 _CLOCK_SLACK = 2.0
 """Seconds by which a process may seem to have started after the entry that it wrote: boot clocks drift."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Who serves. ``host`` and ``service`` are None in an entry that prime-rl's dashboard wrote."""
+    """Who serves. ``host`` and ``service`` are None in an entry that prime-rl's dashboard wrote.
+
+    ``token``: what its server wants of whoever asks; in our own file alone, which its user alone may read.
+    """
 
     pid: int
     url: str
     started: float
     host: str | None = None
     service: str | None = None
+    token: str | None = field(default=None, repr=False)
 
     @property
     def ours(self) -> bool:
         return self.service == SERVICE
+
+    @property
+    def address(self) -> str:
+        """What its user opens."""
+        return with_token(self.url, self.token)
 
     @property
     def elsewhere(self) -> bool:
@@ -50,11 +62,21 @@ class Entry:
         return self.host is not None and self.host != this_host()
 
     def alive(self) -> bool:
-        """Whether its process lives on this host. A process that took the pid over later is another one."""
-        if self.elsewhere:
+        """Whether its process lives on this host.
+
+        A process that took the pid over later is another one, and so is one that is no dashboard: containers with one
+        home and one host name have the same pids.
+        """
+        found = None if self.elsewhere else _process(self.pid)
+        if found is None:
             return False
-        begun = _process_start(self.pid)
-        return begun is not None and begun <= self.started + _CLOCK_SLACK
+        begun, command = found
+        return begun <= self.started + _CLOCK_SLACK and (not self.ours or _NAME in command.lower())
+
+
+def with_token(url: str, token: str | None) -> str:
+    """The address that gives a browser the token."""
+    return url if token is None else f"{url}/?token={token}"
 
 
 def this_host() -> str:
@@ -85,30 +107,27 @@ def read_entry(path: Path) -> Entry | None:
     if not isinstance(values, dict):
         return None
     pid, url, started = values.get("pid"), values.get("url"), values.get("started")
-    host, service = values.get("host"), values.get("service")
-    if not isinstance(pid, int) or isinstance(pid, bool) or pid <= 0 or not isinstance(url, str):
+    if not isinstance(pid, int) or isinstance(pid, bool) or pid <= 0 or not isinstance(url, str) or not _is_url(url):
         return None
-    return Entry(
-        pid,
-        url,
-        float(started) if isinstance(started, int | float) else time.time(),
-        host if isinstance(host, str) else None,
-        service if isinstance(service, str) else None,
-    )
+    texts = (value if isinstance(value := values.get(name), str) else None for name in ("host", "service", "token"))
+    return Entry(pid, url, float(started) if isinstance(started, int | float) else time.time(), *texts)
 
 
 def claim(entry: Entry) -> bool:
     """Enter ``entry`` in our file, and in the contract's unless a living process holds that. Whether it holds both.
 
-    A holder on another host is not known to be dead, so it keeps the contract's file.
+    A holder on another host is not known to be dead, so it keeps the contract's file. A server that wants a token is
+    not entered there: who finds it by that file has none.
     """
     with locked(own_root()):
-        _write(own_entry(), asdict(entry))
+        _write(own_entry(), asdict(entry), private=True)
+    if entry.token is not None:
+        return False
     with locked(shared_root()):
         holder = read_entry(shared_entry())
         if holder is not None and holder.pid != entry.pid and (holder.elsewhere or holder.alive()):
             return False
-        _write(shared_entry(), asdict(entry))
+        _write(shared_entry(), {name: value for name, value in asdict(entry).items() if name != "token"})
         return True
 
 
@@ -178,17 +197,27 @@ def _read_json(path: Path) -> Any:
         return None
 
 
-def _write(path: Path, value: Any) -> None:
+def _write(path: Path, value: Any, *, private: bool = False) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    atomic.write_json(path, value)
+    atomic.write_bytes(path, atomic.json_bytes(value), private=private)
 
 
-def _process_start(pid: int) -> float | None:
-    """When a process of this host started, Unix seconds; None when there is none (a zombie is none)."""
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _process(pid: int) -> tuple[float, str] | None:
+    """When a process of this host started, Unix seconds, and its command. None when there is none; a zombie is none."""
     import psutil
 
     try:
         process = psutil.Process(pid)
-        return None if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        return float(process.create_time()), " ".join(process.cmdline())
     except (psutil.Error, OSError, OverflowError):
         return None

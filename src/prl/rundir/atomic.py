@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 
-def write_bytes(path: Path, data: bytes) -> None:
+def write_bytes(path: Path, data: bytes, *, private: bool = False) -> None:
     """Replace ``path`` by ``data`` through a temporary file in the same directory. The directory must exist.
 
-    The file's mode follows the umask (a temporary file's own mode would hide it from a group's other readers).
+    The file's mode follows the umask (a temporary file's own mode would hide it from a group's other readers), unless
+    it is ``private``: then its owner alone may read it.
     """
     import tempfile  # brings along what a reader has no use for
 
@@ -18,9 +19,10 @@ def write_bytes(path: Path, data: bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(temporary).chmod(0o666 & ~mask)
+        if not private:
+            mask = os.umask(0)
+            os.umask(mask)
+            Path(temporary).chmod(0o666 & ~mask)
         Path(temporary).replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
