@@ -63,12 +63,16 @@ function PageOf() {
   const [error, setError] = useState(/** @type {Error | null} */ (null));
   useEffect(() => {
     document.title = place.run === null ? "Runs" : `${place.run.replace(/~[0-9a-f]{8}$/, "")} \u00b7 ${page}`;
-    if (loaded[page]) return;
     setError(null);
+    if (loaded[page]) return undefined;
+    let left = false;
     Promise.all([MODULES[page](), stylesheet(page)]).then(
       ([module]) => setLoaded((last) => ({ ...last, [page]: module.default })),
-      setError,
+      (failed) => left || setError(failed),
     );
+    return () => {
+      left = true;
+    };
   }, [page, place.run]);
   useLayoutEffect(() => dress(loaded[page] ? page : null), [page, loaded]);
   if (error) return html`<${Failed} error=${error} what="The page could not be loaded." again=${() => window.location.reload()} />`;

@@ -15,7 +15,7 @@ export class ApiError extends Error {
 }
 
 /** This tab's name, by which the server knows how many people look. */
-export const CLIENT = crypto.getRandomValues(new Uint32Array(2)).join("-");
+const CLIENT = crypto.getRandomValues(new Uint32Array(2)).join("-");
 
 /**
  * The relative address of a route.

@@ -12,7 +12,7 @@ const PAIR_MS = 1000;
 /** @typedef {{keys: string, about: string, run: (event: KeyboardEvent) => void, hidden?: boolean}} Binding */
 
 /** Whether typing goes into a field, so that keys are text. @param {EventTarget | null} target */
-export function isTyping(target) {
+function isTyping(target) {
   const element = /** @type {HTMLElement | null} */ (target);
   if (!element || !element.tagName) return false;
   if (element.isContentEditable || element.tagName === "TEXTAREA" || element.tagName === "SELECT") return true;

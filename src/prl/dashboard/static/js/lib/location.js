@@ -23,8 +23,8 @@ export function currentPlace() {
 }
 
 /**
- * Changes of place that happen many times a second (a cursor, a zoom being dragged) are written at the end of the
- * frame: browsers refuse more than about 100 entries in 30 s.
+ * Put a place into the address bar. What changes many times a second (a cursor, a text that is typed) is put there when
+ * it rests: browsers refuse more than about 100 entries in 30 s.
  * @param {Place} place
  * @param {boolean} replace
  */

@@ -4,7 +4,7 @@
  * `?page=traces&run=demo~1a2b3c4d&env=math&step=3..9`. Names are the pages' own; `page` and `run` belong to the frame.
  */
 
-export const PAGES = Object.freeze(["runs", "overview", "metrics", "traces", "logs", "configs", "reports"]);
+const PAGES = Object.freeze(["runs", "overview", "metrics", "traces", "logs", "configs", "reports"]);
 
 /** Parameters that stay when the page changes. */
 const LASTING = Object.freeze(["run", "theme"]);

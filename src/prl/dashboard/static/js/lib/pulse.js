@@ -4,7 +4,7 @@
  */
 
 import { address, ask } from "./api.js";
-import { createContext, useContext, useEffect, useRef, useState } from "./ui.js";
+import { createContext, useContext, useEffect, useState } from "./ui.js";
 
 const SECONDS = 2;
 const SECONDS_LIVE = 1;
@@ -42,7 +42,6 @@ export function usePulse() {
  */
 export function usePolling(run, page, following) {
   const [pulse, setPulse] = useState(NONE);
-  const wake = useRef(() => {});
 
   useEffect(() => {
     const stop = new AbortController();
@@ -60,10 +59,9 @@ export function usePolling(run, page, following) {
       const seconds = document.hidden ? SECONDS_HIDDEN : page === "traces" ? SECONDS_LIVE : SECONDS;
       timer = window.setTimeout(poll, seconds * 1000);
     };
-    wake.current = () => {
+    const woken = () => {
       if (!document.hidden) void poll();
     };
-    const woken = () => wake.current();
     document.addEventListener("visibilitychange", woken);
     void poll();
     return () => {

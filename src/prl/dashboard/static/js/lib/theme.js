@@ -7,7 +7,7 @@ const KEY = "prl.theme";
 /** @typedef {"light" | "dark" | "system"} Theme */
 
 /** The choice that was stored. @returns {Theme} */
-export function storedTheme() {
+function storedTheme() {
   try {
     const theme = window.localStorage.getItem(KEY);
     return theme === "light" || theme === "dark" ? theme : "system";
