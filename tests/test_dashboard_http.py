@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import shutil
 from pathlib import Path
 
@@ -64,6 +65,17 @@ def test_no_error_is_kept_by_a_browser(tmp_path: Path, monkeypatch: pytest.Monke
     gone, unknown, wrong = client.get(address), client.get("/nothing"), client.get("/api/v1/runs", x=1)
     assert [answer.status for answer in (gone, unknown, wrong)] == [410, 404, 400]
     assert {answer.headers["cache-control"] for answer in (gone, unknown, wrong)} == {"no-store"}
+
+
+def test_an_error_tells_of_a_path_that_is_no_text(tmp_path: Path) -> None:
+    """A directory's name is bytes. What stands in an answer must be text all the same."""
+    root = tmp_path / os.fsdecode(b"bad\xff\xfename")
+    (root / "monitors/file").mkdir(parents=True)
+    (root / "monitors/file/metrics.jsonl").write_text('{"step": 1, "reward": 1.0}\n')
+    client = Client(create_app(Workspace([tmp_path])))
+    (row,) = client.get("/api/v1/runs").json["rows"]
+    answer = client.get(f"/api/v1/runs/{row['id']}/episodes/none")
+    assert (answer.status, answer.error) == (404, "not_found") and "bad??name" in answer.json["error"]["message"]
 
 
 def test_a_client_that_goes_away_while_it_posts_is_no_failure(client: Client, caplog: pytest.LogCaptureFixture) -> None:

@@ -14,7 +14,8 @@ class ApiError(Exception):
         self.headers = dict(headers or {})
 
     def to_json(self) -> dict[str, object]:
-        return {"error": {"kind": self.kind, "message": self.message}}
+        """Plain JSON. What a path holds that is no text (a file's name may be any bytes) is replaced."""
+        return {"error": {"kind": self.kind, "message": self.message.encode(errors="replace").decode()}}
 
 
 class NotModified(Exception):  # noqa: N818 - an answer, not an error
