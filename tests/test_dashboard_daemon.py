@@ -212,6 +212,17 @@ def test_beyond_loopback_a_token_is_needed(home: Path, free_port: int) -> None:
         assert not registry.shared_entry().exists()
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_one_that_is_ended_takes_itself_out(home: Path, free_port: int, number: signal.Signals) -> None:
+    """By a scheduler, or by the terminal that was closed: as by Ctrl-C."""
+    with serving(str(home), "--port", str(free_port)) as process:
+        said_address(process)
+        assert registry.shared_entry().exists()
+        process.send_signal(number)
+        assert process.wait(timeout=DEADLINE) in (0, 128 + number)
+    assert not registry.shared_entry().exists() and not registry.own_entry().exists()
+
+
 def test_a_header_without_end_is_not_taken_into_memory(home: Path, free_port: int) -> None:
     with serving(str(home), "--isolated", "--port", str(free_port)) as process:
         said_address(process)

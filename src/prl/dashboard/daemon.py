@@ -17,7 +17,7 @@ import time
 import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from prl.dashboard import registry
@@ -240,6 +240,8 @@ def _run(settings: Settings, bound: socket.socket, entry: Entry | None, announce
         timeout_graceful_shutdown=2,
     )
     server = uvicorn.Server(config)
+    _end_by(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # uvicorn hands it on when it has ended
+    _end_by(signal.SIGHUP, lambda *_: setattr(server, "should_exit", True))
     try:
         workspace.start()
         announce(registry.with_token(url, settings.token))
@@ -250,6 +252,13 @@ def _run(settings: Settings, bound: socket.socket, entry: Entry | None, announce
         bound.close()
         if entry is not None:
             registry.release(entry)
+
+
+def _end_by(number: signal.Signals, handler: "Callable[[int, Any], None]") -> None:
+    """Have a signal end this process by the usual way out, on which entries and made-up runs are removed, unless
+    whoever started it had it ignored (``nohup``)."""
+    if signal.getsignal(number) is signal.SIG_DFL:
+        signal.signal(number, handler)
 
 
 def _warm(stopping: threading.Event) -> None:
