@@ -5,7 +5,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -16,6 +16,7 @@ from conftest import require_tool
 from prl.dashboard.app import create_app
 from prl.dashboard.daemon import bind
 from prl.dashboard.workspace import Workspace
+from prl.rundir.recognition import run_id
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -24,6 +25,11 @@ ROOT = Path(__file__).parent.parent
 AXE = ROOT / "node_modules/axe-core/axe.min.js"
 SHOWN = 15_000
 """Milliseconds within which something must appear. Long: these machines are shared."""
+
+
+def named(runs: Path, name: str) -> str:
+    """The id of a run."""
+    return run_id(str((runs / name).resolve()))
 
 
 @contextmanager
@@ -88,6 +94,10 @@ class Tab:
         self.page.goto(f"{self.base}/?{urlencode(place, doseq=True)}")
         return self
 
+    def show(self, theme: str) -> None:
+        """Let the system prefer a theme."""
+        self.page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+
     def see(self, text: str, *, exact: bool = False) -> None:
         """Wait until a text is on the page."""
         self.page.get_by_text(text, exact=exact).first.wait_for()
@@ -117,16 +127,23 @@ class Tab:
 
 @contextmanager
 def tab(browser: "Browser", base: str, *, width: int = 1280, height: int = 900, theme: str = "light") -> Iterator[Tab]:
-    """A new tab, with nothing stored. Fails at its end where the page complained of anything."""
-    context = browser.new_context(
-        viewport={"width": width, "height": height}, color_scheme="dark" if theme == "dark" else "light"
-    )
+    """A new tab, with nothing stored. Fails at its end where the page complained of anything.
+
+    Tabs of a browser share what it keeps of files: the pages' modules are loaded once.
+    """
+    from playwright.sync_api import Error
+
+    context = browser.contexts[0] if browser.contexts else browser.new_context()
     opened = Tab(context.new_page(), base)
+    opened.page.set_viewport_size({"width": width, "height": height})
+    opened.show(theme)
     try:
         yield opened
         assert not opened.complaints, "\n".join(opened.complaints)
     finally:
-        context.close()
+        with suppress(Error):  # it stands on no page
+            opened.page.evaluate("localStorage.clear()")
+        opened.page.close()
 
 
 def require_axe() -> None:

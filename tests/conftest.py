@@ -5,9 +5,14 @@ import shutil
 import signal
 import socket
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # A suite that was started in the background has SIGINT ignored, and the processes of its tests would never see Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -35,6 +40,26 @@ def own_state_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PRL_STATE_DIR", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["Browser"]:
+    """A Chromium for the tests of a module."""
+    from browser import chromium
+
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def base(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a dashboard over a module's ``runs``."""
+    from browser import serving
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PRL_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        with serving(runs) as address:
+            yield address
 
 
 @pytest.fixture

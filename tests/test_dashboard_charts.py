@@ -1,7 +1,6 @@
 """The pages of charts and the list of runs in a real browser: what is drawn is what the files hold, at every cursor."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
@@ -9,8 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 import prl
-from browser import Tab, chromium, serving, tab
-from prl.rundir.recognition import run_id
+from browser import Tab, named, tab
 from prl.synth import RunShape, write_run
 
 if TYPE_CHECKING:
@@ -37,22 +35,6 @@ def _break(run: Path) -> None:
         if row.get("step") == BROKEN_STEP and GRAD_NORM in row.get("metrics", row):
             row.get("metrics", row)[GRAD_NORM] = float("nan")
     metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    with chromium() as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def base(runs: Path) -> Iterator[str]:
-    with serving(runs) as address:
-        yield address
-
-
-def named(runs: Path, name: str) -> str:
-    return run_id(str((runs / name).resolve()))
 
 
 def parameter(page: Tab, name: str) -> str | None:

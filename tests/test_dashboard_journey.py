@@ -1,12 +1,11 @@
 """Why did it go wrong? From the list of runs to the token and the log line, by keys and links alone."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from browser import Tab, chromium, serving, tab
+from browser import Tab, tab
 from prl.synth import RunShape, write_run
 
 if TYPE_CHECKING:
@@ -22,18 +21,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_run(root / "diverged", RunShape(steps=BROKE, rollouts=8, group_size=4, nonfinite_steps=(BROKE,), seed=1))
     write_run(root / "broken", RunShape(state="failed", steps=6, rollouts=8, group_size=4, seed=2))
     return root
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    with chromium() as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def base(runs: Path) -> Iterator[str]:
-    with serving(runs) as address:
-        yield address
 
 
 def focus(opened: Tab, text: str, *, most: int = 120) -> None:

@@ -1,14 +1,13 @@
 """The pages over a run that is really trained meanwhile: they follow it from its start to its end without a reload."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import prl
-from browser import chromium, serving, tab
+from browser import serving, tab
 from env_doubles import MODULES
 from prl.rundir.recognition import run_id
 from prl.trainer.tiny import make_tiny_model
@@ -18,12 +17,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 STEPS = 30
-
-
-@pytest.fixture
-def browser() -> Iterator["Browser"]:
-    with chromium() as opened:
-        yield opened
 
 
 def test_pages_follow_a_run_from_start_to_end(

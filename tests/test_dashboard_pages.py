@@ -2,15 +2,13 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import prl
-from browser import Tab, chromium, require_axe, serving, tab
-from prl.rundir.recognition import run_id
+from browser import Tab, named, require_axe, serving, tab
 from prl.synth import RunShape, write_run
 
 if TYPE_CHECKING:
@@ -29,22 +27,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    with chromium() as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def base(runs: Path) -> Iterator[str]:
-    with serving(runs) as address:
-        yield address
-
-
-def named(runs: Path, name: str) -> str:
-    return run_id(str((runs / name).resolve()))
-
-
 def settled(page: Tab) -> None:
     """Until nothing on the page is on its way any more."""
     page.until("document.querySelector('main').innerText.trim() !== ''")
@@ -52,47 +34,43 @@ def settled(page: Tab) -> None:
 
 
 @pytest.mark.parametrize("name", ["steady", "theirs", "oldest"])
-@pytest.mark.parametrize("page", PAGES)
-def test_every_page_of_every_kind_of_run(browser: "Browser", base: str, runs: Path, name: str, page: str) -> None:
+def test_every_page_of_every_kind_of_run(browser: "Browser", base: str, runs: Path, name: str) -> None:
     """Shown without a complaint of the browser, whoever wrote the run and in whichever layout."""
     with tab(browser, base) as opened:
-        opened.open(page=page, run=named(runs, name))
-        settled(opened)
-        assert opened.page.locator(".tabs [aria-current=page]").inner_text().lower() == page
-        assert opened.page.title() == f"{name} · {page}"
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("page", ["runs", *PAGES])
-def test_no_serious_hindrance(browser: "Browser", base: str, runs: Path, page: str, theme: str) -> None:
-    """axe-core: names, roles, contrast. Nothing serious, in either theme."""
-    require_axe()
-    with tab(browser, base, theme=theme) as opened:
-        opened.open(page=page, **({} if page == "runs" else {"run": named(runs, "steady")}))
-        settled(opened)
-        assert opened.serious() == []
-
-
-@pytest.mark.parametrize("width", [400, 1280, 1920])
-@pytest.mark.parametrize("page", ["runs", *PAGES])
-def test_fits_the_window(browser: "Browser", base: str, runs: Path, page: str, width: int) -> None:
-    with tab(browser, base, width=width) as opened:
-        opened.open(page=page, **({} if page == "runs" else {"run": named(runs, "steady")}))
-        settled(opened)
-        assert opened.overflows() == 0
-
-
-def test_the_smallest_letters_have_12_pixels(browser: "Browser", base: str, runs: Path) -> None:
-    with tab(browser, base) as opened:
         for page in PAGES:
-            opened.open(page=page, run=named(runs, "steady"))
+            opened.open(page=page, run=named(runs, name))
             settled(opened)
-            small = opened.page.evaluate(
-                """[...document.querySelectorAll('main *')].filter((element) => element.checkVisibility() &&
-                [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim()) &&
-                parseFloat(getComputedStyle(element).fontSize) < 12).map((element) => element.outerHTML.slice(0, 80))"""
-            )
-            assert small == [], page
+            assert opened.page.locator(".tabs [aria-current=page]").inner_text().lower() == page
+            assert opened.page.title() == f"{name} · {page}"
+            assert opened.complaints == [], page
+
+
+@pytest.mark.parametrize("page", ["runs", *PAGES])
+def test_everybody_can_read_every_page(browser: "Browser", base: str, runs: Path, page: str) -> None:
+    """At each width nothing lies beyond the window; no letter is smaller than 12 pixels; and axe-core (names, roles,
+    contrast) finds nothing serious in either theme."""
+    require_axe()
+    with tab(browser, base) as opened:
+        opened.open(page=page, **({} if page == "runs" else {"run": named(runs, "steady")}))
+        settled(opened)
+        for theme in ("light", "dark"):
+            opened.show(theme)
+            assert opened.serious() == [], theme
+        assert small_letters(opened) == []
+        for width in (1920, 400):
+            opened.page.set_viewport_size({"width": width, "height": 900})
+            opened.until("document.documentElement.scrollWidth <= window.innerWidth")
+            assert small_letters(opened) == [], width
+
+
+def small_letters(opened: Tab) -> list[str]:
+    """What is written in less than 12 pixels."""
+    found: list[str] = opened.page.evaluate(
+        """[...document.querySelectorAll('main *')].filter((element) => element.checkVisibility() &&
+        [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim()) &&
+        parseFloat(getComputedStyle(element).fontSize) < 12).map((element) => element.outerHTML.slice(0, 80))"""
+    )
+    return found
 
 
 def test_the_list_says_how_each_run_does(browser: "Browser", base: str, runs: Path) -> None:
@@ -200,7 +178,8 @@ def test_an_agent_moves_the_page(browser: "Browser", base: str, runs: Path) -> N
 
 def test_a_server_that_went_away_is_said(browser: "Browser", runs: Path) -> None:
     with serving(runs) as base, tab(browser, base) as opened:
-        opened.open(page="overview", run=named(runs, "steady"))
+        # Of all pages this one asks most often.
+        opened.open(page="traces", run=named(runs, "steady"))
         settled(opened)
         opened.page.route("**/api/**", lambda route: route.abort())
         opened.page.locator(".fresh.warn", has_text="Stale").wait_for()

@@ -3,15 +3,13 @@
 import json
 import math
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import prl
-from browser import Tab, chromium, require_axe, serving, tab
-from prl.rundir.recognition import run_id
+from browser import Tab, named, require_axe, tab
 from prl.synth import RunShape, write_run
 
 if TYPE_CHECKING:
@@ -53,22 +51,6 @@ def _poison(run: Path) -> None:
             lines.append(json.dumps(record))
         chunk.write_text("\n".join(lines) + "\n")
     (traces / "stream.index.jsonl").unlink()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    with chromium() as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def base(runs: Path) -> Iterator[str]:
-    with serving(runs) as address:
-        yield address
-
-
-def named(runs: Path, name: str) -> str:
-    return run_id(str((runs / name).resolve()))
 
 
 def a_trained_episode(runs: Path, name: str = "steady", **filters: Any) -> Any:
@@ -265,12 +247,13 @@ def test_hostile_text_is_shown_and_does_nothing(
         assert not hidden and opened.overflows() == 0
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_viewer_hinders_nobody(browser: "Browser", base: str, runs: Path, theme: str) -> None:
+def test_the_viewer_hinders_nobody(browser: "Browser", base: str, runs: Path) -> None:
     require_axe()
     episode = a_trained_episode(runs)
-    with tab(browser, base, width=1600, theme=theme) as opened:
+    with tab(browser, base, width=1600) as opened:
         opened.open(page="traces", run=named(runs, "steady"), episode=episode.row["id"], overlay="entropy")
         opened.page.locator("[data-p]").first.wait_for()
         opened.until("document.querySelectorAll('.waiting').length === 0")
-        assert opened.serious() == []
+        for theme in ("light", "dark"):
+            opened.show(theme)
+            assert opened.serious() == [], theme
