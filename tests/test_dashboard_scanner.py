@@ -153,3 +153,15 @@ def test_a_look_that_fails_is_not_the_last(
     scanner = opened([outputs])
     scanner.start()
     until(lambda: names(scanner) == ["a", "b", "c"])
+
+
+def test_who_asks_after_a_while_is_not_told_of_then(
+    outputs: Path, opened: Callable[[list[Path]], Scanner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While nobody asks the directories are looked at seldom; a script that asks once a minute hears what is there."""
+    monkeypatch.setattr(scanner_module, "_ASKED_LATELY", 0.0)
+    scanner = opened([outputs])
+    scanner.start()
+    assert len(scanner.found(10.0).runs) == 3
+    aged(write(outputs / "d", rl_files()))
+    assert len(scanner.found(10.0).runs) == 4

@@ -44,7 +44,7 @@ class Scanner:
         self._dirs = tuple(dirs)
         self._lock = threading.Lock()
         self._wake = threading.Event()
-        self._first = threading.Event()
+        self._fresh = threading.Event()
         self._thread: threading.Thread | None = None
         self._closed = False
         self._asked = float("-inf")
@@ -65,7 +65,7 @@ class Scanner:
                 return
             self._dirs = tuple(dirs)
             self._scanning = True
-            self._first.clear()
+            self._fresh.clear()
             self._changed()
         self._wake.set()
 
@@ -83,15 +83,17 @@ class Scanner:
             self._thread.join(timeout=5.0)
 
     def found(self, wait: float = 0.0) -> Found:
-        """The runs. ``wait``: seconds that a first look may still take before the answer is what is known so far."""
+        """The runs. ``wait``: seconds that a first look, or the first after a while in which nobody asked, may take
+        before the answer is what is known so far."""
         lately = time.monotonic() - self._asked < _ASKED_LATELY
         self._asked = time.monotonic()
         if self._thread is None:
             self._look()
         else:
             if not lately:
+                self._fresh.clear()  # what is known may be as old as nobody asked
                 self._wake.set()
-            self._first.wait(wait)
+            self._fresh.wait(wait)
         with self._lock:
             if self._answer is None:
                 runs = sorted(self._runs.values(), key=lambda run: (run.changed, run.name), reverse=True)
@@ -148,7 +150,7 @@ class Scanner:
             self._problems, self._scanning = found.problems, False
             self._changed()
         self._runs = runs
-        self._first.set()
+        self._fresh.set()
 
     def _changed(self) -> None:
         self._version += 1
