@@ -118,6 +118,32 @@ test("windows of tokens are loaded once, when they are needed", async () => {
   assert.equal(tokens.text(24), "t24");
 });
 
+/** A server's answer for a window of texts. @param {number} start @param {string[]} texts */
+const answer = (start, texts) => ({ start, texts, ids: texts.map((_, index) => start + index), special: [], streams: {}, tokenizer: {} });
+
+test("tokens that cannot be read are asked for once, and again when somebody says so", async () => {
+  let asked = 0;
+  const tokens = new Tokens(4, async () => Promise.reject(new Error(`no ${(asked += 1)}`)), () => tokens.need(0, 4), 4);
+  assert.equal(tokens.need(0, 4), false);
+  await new Promise((done) => setTimeout(done, 20));
+  assert.deepEqual([asked, tokens.error?.message], [1, "no 1"]);
+  tokens.again();
+  await new Promise((done) => setTimeout(done, 20));
+  assert.equal(asked, 2);
+});
+
+test("tokens of which more became known stay until they were read again", async () => {
+  let text = "old";
+  const tokens = new Tokens(1, async (start) => answer(start, [text]), () => {}, 1);
+  tokens.need(0, 1);
+  await new Promise((done) => setTimeout(done));
+  text = "new";
+  tokens.renew();
+  assert.deepEqual([tokens.need(0, 1), tokens.text(0)], [true, "old"]);
+  await new Promise((done) => setTimeout(done));
+  assert.equal(tokens.text(0), "new");
+});
+
 test("pieces are cut where lines end, and the same ones wherever one looks from", () => {
   assert.deepEqual(cuts(100, 300, (nominal) => nominal), [100]);
   assert.deepEqual(cuts(100, 900, (nominal) => nominal), [100, 356, 612]);

@@ -1,6 +1,6 @@
 /** The logs page: components merged by time or side by side, search over whole files, jumps, known failures. */
 
-import { ApiError, address, ask, runPath } from "../../lib/api.js";
+import { runPath } from "../../lib/api.js";
 import { useData } from "../../lib/data.js";
 import { useRested } from "../../lib/hooks.js";
 import { useKeys } from "../../lib/keys.js";
@@ -14,9 +14,9 @@ import { useFeed } from "./feed.js";
 import { ChosenLine } from "./chosen.js";
 import { holds, patternOf } from "./lines.js";
 import { Hits, Rail } from "./rail.js";
+import { useSearch } from "./search.js";
 import { LogLines } from "./view.js";
 
-const MOST_HITS = 2000;
 const COLUMNS = 4;
 
 export default function Page() {
@@ -99,40 +99,3 @@ function Lines({ run, place, set, components, incidents, colors, pattern, narrow
       ${feed.trouble.map((text) => html`<span class="warn"><${Icon} name="warn" size=${12} /> ${text}</span>`)}</p>
   </div>`;
 }
-
-/**
- * The hits of a search over whole files, asked for until all is searched or there are many.
- * @param {string} run @param {string} text @param {boolean} regex @param {number | null} attempt @param {readonly string[]} components
- */
-function useSearch(run, text, regex, attempt, components) {
-  const nothing = { hits: /** @type {any[]} */ ([]), done: true, scanned: 0, total: 0, cursor: /** @type {string | null} */ (null), error: /** @type {Error | null} */ (null) };
-  const [found, setFound] = useState(nothing);
-  const question = JSON.stringify([run, text, regex, attempt, components]);
-  const go = useCallback(
-    async (/** @type {AbortSignal} */ signal, /** @type {typeof nothing} */ from, /** @type {number} */ most) => {
-      let so_far = from;
-      try {
-        do {
-          const page = await ask(address(runPath(run, "logs", "search"), { q: text, regex, attempt, component: components, cursor: so_far.cursor }), { signal });
-          so_far = { hits: [...so_far.hits, ...page.hits].sort(byTime), done: page.done, scanned: page.scanned_bytes + so_far.scanned, total: page.total_bytes, cursor: page.cursor, error: null };
-          setFound(so_far);
-        } while (!so_far.done && so_far.hits.length < most);
-      } catch (error) {
-        if (signal.aborted) return;
-        const said = error instanceof ApiError ? error : new Error("The search failed.");
-        setFound({ ...so_far, done: true, error: said });
-      }
-    },
-    [question],
-  );
-  useEffect(() => {
-    const stop = new AbortController();
-    setFound(text ? { ...nothing, done: false } : nothing);
-    if (text) void go(stop.signal, nothing, MOST_HITS);
-    return () => stop.abort();
-  }, [question]);
-  return { ...found, more: () => void go(new AbortController().signal, found, found.hits.length + MOST_HITS) };
-}
-
-/** @param {any} a @param {any} b */
-const byTime = (a, b) => (a.time ?? Infinity) - (b.time ?? Infinity) || a.offset - b.offset;

@@ -36,9 +36,9 @@ export function EpisodeList({ episodes, at, wanted, onBeside }) {
       <ol style=${{ paddingTop: `${before}px`, paddingBottom: `${after}px` }}>
         ${rows.slice(first, last).map((row, offset) => {
           const index = first + offset;
-          if (row === null) return html`<li key=${index}><span class="waiting"></span></li>`;
+          if (row === null) return html`<li key=${`hole ${index}`}><span class="waiting"></span></li>`;
           const here = row.ref === wanted || row.id === wanted;
-          return html`<li key=${index} class=${here ? "sel" : ""}><${Link} class="tn" replace to=${episodePlace(place, row.ref, index)} aria-current=${here ? "true" : undefined}>${count(row.line)}</${Link}>
+          return html`<li key=${row.line} class=${here ? "sel" : ""}><${Link} class="tn" replace to=${episodePlace(place, row.ref, index)} aria-current=${here ? "true" : undefined}>${count(row.line)}</${Link}>
             <span class="dim clip">${oneLine(row.env ?? "", 40)}</span>
             <span class=${row.note?.kind === "error" ? "bad" : "warn"} title=${row.note?.text}>${row.note?.kind && html`<${Icon} name=${row.note.kind === "error" ? "bad" : "warn"} size=${14} /><span class="vh">${row.note.text}</span>`}</span>
             <span class="num">${row.reward === null ? html`<span class="faint">n/a</span>` : fixed(row.reward, 3)}</span></li>`;

@@ -31,6 +31,8 @@ export class Tokens {
     this.held = new Map();
     /** @type {Set<number>} */
     this.loading = new Set();
+    /** Windows that are shown and read again where they are needed. @type {Set<number>} */
+    this.stale = new Set();
     /** @type {Error | null} */
     this.error = null;
     /** Why there are ids but no texts; "" when there are. */
@@ -54,9 +56,10 @@ export class Tokens {
   need(first, last) {
     let all = true;
     for (let start = Math.floor(Math.max(0, first) / this.size) * this.size; start < Math.min(last, this.total); start += this.size) {
-      if (this.held.has(start)) continue;
-      all = false;
-      if (!this.loading.has(start)) void this.fetch(start);
+      const held = this.held.has(start);
+      all = all && held;
+      // What could not be read is read again when somebody asks for it, not by itself.
+      if ((!held || this.stale.has(start)) && !this.loading.has(start) && this.error === null) void this.fetch(start);
     }
     return all;
   }
@@ -72,6 +75,7 @@ export class Tokens {
     this.loading.add(start);
     try {
       const answer = await this.load(start, this.size);
+      this.stale.delete(start);
       this.held.set(start, { ...answer, special: new Set(answer.special) });
       if (this.held.size > HELD) this.held.delete(/** @type {number} */ (this.held.keys().next().value));
       this.withoutText = answer.tokenizer?.reason ?? "";
@@ -82,6 +86,12 @@ export class Tokens {
     this.loading.delete(start);
     this.version += 1;
     this.onChange();
+  }
+
+  /** More became known of the tokens: what is held stays until it was read again. */
+  renew() {
+    this.stale = new Set(this.held.keys());
+    this.again();
   }
 
   /** Ask again for what failed. */

@@ -33,7 +33,7 @@ export function Transcript({ data, trace, index, branch, seen }) {
   const scale = place.get("scale") === "trace" ? "trace" : "fixed";
   const path = runPath(/** @type {string} */ (place.run), "episodes", data.row.ref);
   const nodes = useNodes(path, index, trace, data.live === true);
-  const map = useData(overlay.stream === null || branch === null ? null : `${path}/token-map`, { trace: index, branch: branch?.index, stream: overlay.stream, bins: 800, threshold: overlay.threshold }, { keep: false });
+  const map = useData(overlay.stream === null || branch === null ? null : `${path}/token-map`, { trace: index, branch: branch?.index, stream: overlay.stream, bins: 800, threshold: overlay.threshold }, { version: data.updates, keep: false });
   const bounds = useMemo(() => boundsOf(overlay, scale, map.data), [overlay, scale, map.data]);
 
   const [version, setVersion] = useState(0);
@@ -41,6 +41,11 @@ export function Transcript({ data, trace, index, branch, seen }) {
     () => new Tokens(branch?.tokens ?? 0, (start, limit) => ask(address(`${path}/tokens`, { trace: index, branch: branch?.index ?? 0, start, limit })), () => setVersion((last) => last + 1)),
     [path, index, branch?.index, branch?.tokens],
   );
+  const updates = useRef(data.updates);
+  useEffect(() => {
+    if (updates.current !== data.updates) tokens.renew();
+    updates.current = data.updates;
+  }, [data.updates]);
   const form = overlay.stream === null ? "none" : OF_ALL_MESSAGES.includes(overlay.id) ? "all" : "sampled";
   const messages = useMemo(() => messagesOf(nodes, branch, form), [nodes, branch, form]);
   const box = useRef(/** @type {HTMLDivElement | null} */ (null));
