@@ -225,6 +225,7 @@ test("evidence says at which step a value was, and names its key once", () => {
   assert.equal(rolloutsOf([line]), null);
   const dropped = { ...line, text: "loss/mean is not a number", step: 12 };
   assert.equal(evidenceWords(dropped, undefined), "loss/mean is not a number at step 12");
+  assert.deepEqual(shownEvidence([{ ...dropped, step: null }, dropped], 4), [dropped]);
   assert.deepEqual(metricOf([line, dropped]), { key: "loss/mean", at: 12 });
   assert.equal(metricOf([line, kl(44, "1")]), null);
 });

@@ -90,14 +90,16 @@ export function evidenceWords(one, before) {
 }
 
 /**
- * The evidence that is shown: of values of one key the first two, which are enough to see where it is.
- * @template {{link: {page: string, params: Record<string, string>} | null}} E
+ * The evidence that is shown: of values of one key the first two, which are enough to see where it is, and of what is
+ * said twice that which says when.
+ * @template {{text: string, step: number | null, link: {page: string, params: Record<string, string>} | null}} E
  * @param {readonly E[]} evidence @param {number} most
  * @returns {E[]}
  */
 export function shownEvidence(evidence, most) {
   const keyOf = (/** @type {E} */ one) => (one.link?.page === "metrics" ? one.link.params.key : undefined);
-  return evidence.filter((one, index) => keyOf(one) === undefined || evidence.slice(0, index).filter((other) => keyOf(other) === keyOf(one)).length < 2).slice(0, most);
+  const told = evidence.filter((one) => one.step !== null || !evidence.some((other) => other.text === one.text && other.step !== null));
+  return told.filter((one, index) => keyOf(one) === undefined || told.slice(0, index).filter((other) => keyOf(other) === keyOf(one)).length < 2).slice(0, most);
 }
 
 /**

@@ -26,6 +26,6 @@ export function ChosenLine({ entry, onClose }) {
       ${entry.time !== null && html`<${Link} class="nowrap" to=${rolloutsAround(place, entry.time)}>Rollouts of that time</${Link}>`}
       <${Copy} text=${[entry.message, ...entry.more].join("\n")} />
       <button type="button" class="btn quiet" aria-label="Leave the chosen line" title="Leave the chosen line" onClick=${() => onClose(entry)}><${Icon} name="close" size=${12} /></button></header>
-    <pre class="mono" tabindex="0">${entry.message}</pre>
+    <pre class="mono" tabindex="0">${[entry.message, ...entry.more].join("\n")}</pre>
   </section>`;
 }

@@ -78,7 +78,7 @@ const OTHERS = /** @type {Record<string, string>} */ ({ sft: "loss", eval: "scor
 /** @param {Run} run */
 function rewardCell({ reward, kind }) {
   if (reward === null) return html`<span class="faint">n/a</span>`;
-  return html`<div class="reward-cell"><${Spark} values=${reward.points} width=${72} height=${24} /><span class="tn"><b>${number(reward.last)}</b>${reward.change !== null && html`<br /><span class="small dim">${[OTHERS[kind ?? ""], change(reward.change, (by) => fixed(by, 3))].filter(Boolean).join(" ")}</span>`}</span></div>`;
+  return html`<div class="reward-cell"><${Spark} values=${reward.points} width=${72} height=${24} /><span class="tn"><b>${number(reward.last)}</b><br /><span class="small dim">${[OTHERS[kind ?? ""], reward.change === null ? "" : change(reward.change, (by) => fixed(by, 3))].filter(Boolean).join(" ")}</span></span></div>`;
 }
 
 /** @param {Run} run */
