@@ -1,11 +1,16 @@
 """What attempts were configured with, as the pages get it: whole, masked, and what differs."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from dashboard_client import Answer
 from dashboard_metrics import HOSTILE_KEYS, api, client_of, write_config
+from prl.dashboard import run_configs
+from prl.dashboard.routes import configs as routes
+from prl.rundir.configs import AttemptConfigs
 from prl.rundir.recognition import run_id
 
 TOML = 'max_steps = 4\n[wandb]\napi_key = "0123456789abcdef"  # mine\n'
@@ -125,3 +130,32 @@ def test_a_run_without_configurations(tmp_path: Path) -> None:
     (tmp_path / "demo" / "logs").mkdir(parents=True)
     answer = client_of(tmp_path).get(api(tmp_path / "demo", "configs")).json
     assert (answer["attempt"], answer["attempts"], answer["documents"], answer["files"]) == (None, [], {}, [])
+
+
+def test_an_answer_is_made_again_when_a_file_changed_and_only_then(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also by one of the same length and time, as a copy of an older one is."""
+    monkeypatch.setattr(routes, "_SECONDS", 0.0)
+    client, name = client_of(run.parent), run_id(str(run.resolve()))
+    asked: tuple[tuple[str, dict[str, str]], ...] = (
+        (api(run, "configs"), {}),
+        ("/api/v1/config-diff", {"a": f"{name}:1", "b": f"{name}:2"}),
+    )
+    tags = [client.get(path, **query).etag for path, query in asked]
+
+    def again() -> list[Answer]:
+        return [client.again(path, tag, **query) for (path, query), tag in zip(asked, tags, strict=True)]
+
+    def unread(*_: object) -> AttemptConfigs:
+        raise AssertionError("nothing changed: no file is to be read")
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(run_configs, "read_configs", unread)
+        assert [answer.status for answer in again()] == [304] * 2
+    file = run / "configs/attempt_2/resolved/trainer.json"
+    before, text = file.stat(), file.read_text()
+    file.write_text(text.replace("2e-06", "3e-06"))
+    assert file.read_text() != text
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    changed = again()
+    assert [answer.status for answer in changed] == [200] * 2
+    assert changed[0].json["documents"]["trainer"]["optim"] == {"lr": 3e-6}

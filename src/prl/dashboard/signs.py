@@ -28,7 +28,12 @@ def episodes_sign(run: Path) -> str:
 def logs_sign(run: Path) -> str:
     """Changes when a line is written to a log of the newest attempt."""
     newest = run / "logs" / "latest"
-    return _digest(_below(newest if newest.is_dir() else run / "logs"))
+    return _digest(_below(newest if newest.is_dir() else run / "logs", 3))
+
+
+def configs_sign(run: Path) -> str:
+    """Changes when a configuration is written, and when an attempt begins."""
+    return _digest([*_below(run / "configs", 5), *_listed(run / "logs")])
 
 
 def metrics_sign(metrics: Path) -> str:
@@ -40,10 +45,10 @@ def metrics_sign(metrics: Path) -> str:
     return _digest([f"{found.st_ino}.{found.st_size}.{found.st_mtime_ns}"])
 
 
-def _below(directory: Path) -> Iterator[str]:
-    """The entries of a directory and of those in it, three deep at most."""
+def _below(directory: Path, depth: int) -> Iterator[str]:
+    """The entries of a directory and of those in it, so many deep at most."""
     level = [directory]
-    for _ in range(3):
+    for _ in range(depth):
         inner = []
         for one in level:
             yield from _listed(one)
@@ -61,7 +66,8 @@ def _listed(directory: Path) -> list[str]:
                     found = entry.stat()
                 except OSError:
                     continue
-                told.append(f"{entry.name}.{found.st_size}.{found.st_mtime_ns}")
+                # The time of change: it also moves when a file is replaced by an older one, or may be read at last.
+                told.append(f"{entry.name}.{found.st_size}.{found.st_ctime_ns}")
                 if len(told) == _MAX_ENTRIES:
                     break
     except OSError:

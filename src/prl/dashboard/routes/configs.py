@@ -2,10 +2,14 @@
 
 from typing import Any
 
+from prl.dashboard import signs
+from prl.dashboard.open_runs import OpenRun
 from prl.dashboard.parameters import Parameter
 from prl.dashboard.routing import Call, Route, head
 
 MAX_ATTEMPT = 10**12
+_SECONDS = 1.0
+"""How old a look at the files may be: configurations are written when an attempt begins."""
 
 
 def configs(call: Call) -> dict[str, Any]:
@@ -13,6 +17,14 @@ def configs(call: Call) -> dict[str, Any]:
 
     with call.run.rest() as run:
         return head(**run_configs.configs(run, call.query["attempt"]))
+
+
+def configs_version(call: Call) -> str:
+    return _sign(call.run)
+
+
+def _sign(run: OpenRun) -> str:
+    return run.remembered("configs sign", _SECONDS, lambda: signs.configs_sign(run.path))
 
 
 def config_diff(call: Call) -> dict[str, Any]:
@@ -30,6 +42,13 @@ def config_diff(call: Call) -> dict[str, Any]:
     )
 
 
+def config_diff_version(call: Call) -> str:
+    from prl.dashboard import run_configs
+
+    wanted = (run_configs.split_target(parameter, call.query[parameter])[0] for parameter in ("a", "b"))
+    return ".".join(_sign(call.workspace.open(run)) for run in wanted)
+
+
 ROUTES = (
     Route(
         "/api/v1/runs/{run}/configs",
@@ -41,6 +60,7 @@ ROUTES = (
         parameters=(
             Parameter("attempt", "integer", "The attempt; default: the newest", minimum=0, maximum=MAX_ATTEMPT),
         ),
+        version=configs_version,
     ),
     Route(
         "/api/v1/config-diff",
@@ -51,5 +71,6 @@ ROUTES = (
             Parameter("a", "text", "RUN or RUN:attempt", required=True),
             Parameter("b", "text", "RUN or RUN:attempt", required=True),
         ),
+        version=config_diff_version,
     ),
 )
