@@ -23,6 +23,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from prl.rundir import atomic
+from prl.rundir.home import home
 
 SERVICE = "prl dashboard"
 """What our ``/api/health`` and our entries call themselves."""
@@ -85,12 +86,12 @@ def this_host() -> str:
 
 def shared_root() -> Path:
     """The contract's directory. Its name is fixed: prime-rl asks no variable for it."""
-    return Path.home() / ".cache" / "prime-rl" / "dashboard"
+    return home() / ".cache" / "prime-rl" / "dashboard"
 
 
 def own_root() -> Path:
     """Ours, for entries and the daemon's log."""
-    return Path.home() / ".cache" / "prl" / "dashboard"
+    return home() / ".cache" / "prl" / "dashboard"
 
 
 def shared_entry() -> Path:

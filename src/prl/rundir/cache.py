@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prl.rundir.following import Mark
+from prl.rundir.home import home
 from prl.rundir.regular import open_regular
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def cache_root() -> Path:
     own = os.environ.get("PRL_CACHE_DIR")
     if own:
         return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "prl"
+    return Path(os.environ.get("XDG_CACHE_HOME") or home() / ".cache") / "prl"
 
 
 def cache_path(source: Path, kind: str) -> Path:

@@ -3,10 +3,12 @@
 import os
 from pathlib import Path
 
+from prl.rundir.home import home
+
 
 def state_dir() -> Path:
     """``$PRL_STATE_DIR``, else ``prl`` below ``$XDG_STATE_HOME``, else ``~/.local/state/prl``. It may not exist."""
     own = os.environ.get("PRL_STATE_DIR")
     if own:
         return Path(own)
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "prl"
+    return Path(os.environ.get("XDG_STATE_HOME") or home() / ".local" / "state") / "prl"

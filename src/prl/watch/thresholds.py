@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from prl.rundir.home import home
+
 VARIABLE = "PRL_RULES"
 
 
@@ -205,23 +207,24 @@ DEFAULT = Thresholds()
 def load_thresholds(environ: Mapping[str, str] | None = None) -> Thresholds:
     """The user's thresholds. Raises :class:`ThresholdsError`; without a file they are :data:`DEFAULT`."""
     given = (os.environ if environ is None else environ).get(VARIABLE)
-    path = Path(given).expanduser() if given else Path.home() / ".config" / "prl" / "rules.toml"
+    path = Path(given).expanduser() if given else home() / ".config" / "prl" / "rules.toml"
     try:
         return read_thresholds(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         if given:
             raise ThresholdsError(f"{path}: ${VARIABLE} names this file and it does not exist") from None
         return DEFAULT
 
 
 def read_thresholds(path: Path) -> Thresholds:
-    """Thresholds from a TOML file. Raises :class:`ThresholdsError` and FileNotFoundError."""
+    """Thresholds from a TOML file. Raises :class:`ThresholdsError`, and FileNotFoundError or
+    NotADirectoryError when there is none."""
     try:
         text = path.read_text()
         import tomllib  # there is a file: most users have none
 
         document = tomllib.loads(text)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise
     except OSError as error:
         raise ThresholdsError(f"{path}: cannot be read ({error.strerror or error})") from error

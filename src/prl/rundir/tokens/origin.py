@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prl.rundir.configs import attempts_of, read_documents
+from prl.rundir.home import home
 from prl.rundir.layout import step_number
 from prl.rundir.tree import RunTree
 
@@ -114,7 +115,7 @@ def _hub() -> Path:
     own = os.environ.get("HF_HUB_CACHE")
     if own:
         return Path(own)
-    home = os.environ.get("HF_HOME")
-    if home:
-        return Path(home) / "hub"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "huggingface" / "hub"
+    all_of_it = os.environ.get("HF_HOME")
+    if all_of_it:
+        return Path(all_of_it) / "hub"
+    return Path(os.environ.get("XDG_CACHE_HOME") or home() / ".cache") / "huggingface" / "hub"
