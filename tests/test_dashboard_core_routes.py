@@ -13,6 +13,7 @@ from dashboard_client import Client
 from made_up_runs import aged, rl_files, write
 from prl.dashboard.app import create_app
 from prl.dashboard.workspace import MAX_OPEN, Workspace
+from prl.rundir.episodes.table import EpisodeTable
 from prl.rundir.recognition import run_id
 from prl.synth import RunShape, write_run
 
@@ -166,6 +167,27 @@ def test_citations_are_checked_against_the_episode(tmp_path: Path) -> None:
     assert [(one["id"], one["found"]) for one in answer["citations"]] == [("a", True), ("b", False)]
     assert answer["citations"][0]["link"]["params"]["episode"] == row["id"]
     assert [span.get("cite") for span in answer["blocks"][1]["spans"]] == [None, "a", None, "b", None]
+
+
+def test_citations_are_checked_while_nobody_else_has_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table of episodes is used by one thread at a time: pages that are polled meanwhile read it on."""
+    root = write_run(tmp_path / "run", RunShape(steps=1, episodes=2, group_size=2))
+    workspace = Workspace([tmp_path])
+    client, name = Client(create_app(workspace)), run_id(str(root.resolve()))
+    (root / "reports" / "why.md").write_text('So[^a].\n\n[^a]: {"episode": "nowhere", "quote": "x"}\n')
+    client.get(f"/api/v1/runs/{name}/episodes")
+    opened, looked = workspace.open(name), []
+    found = EpisodeTable.row
+
+    def row(table: EpisodeTable, *wanted: str, **more: Any) -> Any:
+        if table is opened.run.episodes:
+            looked.append(opened._episodes_lock._is_owned())  # type: ignore[attr-defined]
+        return found(table, *wanted, **more)
+
+    monkeypatch.setattr(EpisodeTable, "row", row)
+    answer = client.get(f"/api/v1/runs/{name}/reports/reports/why.md").json
+    assert [one["found"] for one in answer["citations"]] == [False]
+    assert looked and all(looked)
 
 
 def test_prime_rl_finds_its_list(client: Client, outputs: Path) -> None:

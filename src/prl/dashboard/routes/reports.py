@@ -4,9 +4,11 @@ from hashlib import blake2b
 from typing import Any
 
 from prl.dashboard.citations import check_all, parse
-from prl.dashboard.errors import not_found
+from prl.dashboard.errors import ApiError, not_found
 from prl.dashboard.markdown import blocks_of, take_notes, without_front_matter
+from prl.dashboard.open_runs import OpenRun
 from prl.dashboard.routing import Call, Route, head
+from prl.rundir.episodes.detail import EpisodeDetail
 from prl.rundir.reports import list_reports, read_report
 from prl.text.secrets import mask_secrets
 from prl.text.terminal import for_terminal
@@ -31,8 +33,7 @@ def report(call: Call) -> dict[str, Any]:
     citations, others = parse(notes)
     for number, note in others.items():
         body += f"\n\n[{number}] {note}"
-    with run.rest() as opened:
-        checked = check_all(citations, opened.episode)
+    checked = check_all(citations, lambda wanted: _episode(run, wanted))
     return head(
         name=name,
         title=mask_secrets(listed.title) if listed else name,
@@ -40,6 +41,14 @@ def report(call: Call) -> dict[str, Any]:
         blocks=blocks_of(body, [citation.id for citation in citations]),
         citations=checked,
     )
+
+
+def _episode(run: OpenRun, wanted: str) -> EpisodeDetail:
+    """Raises LookupError, or OSError when its record cannot be read."""
+    try:
+        return run.rollouts.read(run.rollouts.find(wanted))
+    except ApiError as error:
+        raise (LookupError if error.status == 404 else OSError)(error.message) from None
 
 
 def report_version(call: Call) -> str:

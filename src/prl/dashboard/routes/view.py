@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from prl.dashboard.episode_rows import reference
 from prl.dashboard.errors import ApiError, not_found
-from prl.dashboard.open_runs import OpenRun
 from prl.dashboard.routing import Call, Route, head
 from prl.rundir.reports import list_reports
 
@@ -79,7 +79,8 @@ def _check_target(call: Call, command: dict[str, Any]) -> None:
     command["run"] = _run_id(call, command["run"])
     run = call.workspace.open(command["run"])
     if "episode" in command or "line" in command:
-        command["episode"] = _episode(run, command)
+        wanted = command["episode"] if "episode" in command else f"@{command['line']}"
+        command["episode"] = reference(run.rollouts.find(wanted))
         command.pop("line", None)
     if "report" in command:
         names = [report.name for report in list_reports(run.path)]
@@ -88,8 +89,7 @@ def _check_target(call: Call, command: dict[str, Any]) -> None:
         if command["report"] is None:
             raise not_found(f"no report {wanted[:200]!r}")
     if "file" in command:
-        with run.rest() as opened:
-            logs = opened.logs(command.get("attempt"))
+        with run.log_desk.logs(command.get("attempt")) as logs:
             names = [logs.name(file) for file in logs.files()]
         if command["file"] not in names:
             raise not_found(f"no log {command['file'][:200]!r} of this attempt")
@@ -101,17 +101,6 @@ def _run_id(call: Call, wanted: str) -> str:
     if len(set(named)) > 1:
         raise ApiError(409, "conflict", f"several runs are named {wanted[:200]!r}: give one of the ids {named[:10]}")
     return named[0] if named else wanted
-
-
-def _episode(run: OpenRun, command: Mapping[str, Any]) -> str:
-    with run.episodes() as table:
-        row = table.row(command.get("episode"), line=command.get("line"))
-        if row is None and "episode" in command:
-            row = table.row(trace_id=command["episode"])
-    if row is None:
-        raise not_found(f"no episode {str(command.get('episode', command.get('line')))[:200]!r}")
-    found: str = row["id"]
-    return found
 
 
 def _text(name: str, value: Any) -> str:
