@@ -1,11 +1,12 @@
 """Why did it go wrong? From the list of runs to the token and the log line, by keys and links alone."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from browser import Tab, tab
+from prl.rundir.recognition import run_id
 from prl.synth import RunShape, write_run
 
 if TYPE_CHECKING:
@@ -137,3 +138,20 @@ def test_the_overlay_stays_for_the_next_episode(browser: "Browser", base: str) -
         opened.page.get_by_role("link", name="All episodes").first.click()
         opened.page.locator("tr[data-index] a").nth(3).click()
         opened.page.locator(".seg button[aria-pressed=true]", has_text="Entropy").wait_for()
+
+
+def test_what_could_not_be_asked_is_not_0(browser: "Browser", base: str, runs: Path) -> None:
+    """A server that answers with errors: the page says so, and no count stands in place of what is not known."""
+    failing: dict[str, Any] = {"status": 503, "content_type": "application/json"}
+    failing["body"] = '{"error": {"kind": "unreadable", "message": "the file cannot be read"}}'
+    context = browser.new_context()
+    try:
+        page = context.new_page()
+        page.route("**/api/v1/**", lambda route: route.fulfill(**failing))
+        page.goto(base)
+        page.get_by_text("The file cannot be read.").first.wait_for()
+        assert "0" not in page.locator(".runs-bar").inner_text()
+        page.goto(f"{base}/?page=traces&run={run_id(str((runs / 'broken').resolve()))}")
+        page.get_by_text("In flight, n/a").wait_for()
+    finally:
+        context.close()

@@ -2,6 +2,7 @@
 
 import { ApiError } from "../lib/api.js";
 import { html } from "../lib/ui.js";
+import { sentences } from "./facts.js";
 import { Icon } from "./icons.js";
 
 /** One sentence on what is missing and what makes it appear. @param {{children?: import("../lib/ui.js").Children}} properties */
@@ -14,7 +15,7 @@ export function Failed({ error, what, again }) {
   const kind = error instanceof ApiError && error.kind !== "internal" ? "" : " Other parts of the page go on.";
   return html`<div class="state failed" role="alert">
     <span class="bad"><${Icon} name="bad" /></span>
-    <p><b>${what}</b> ${error.message}${kind}</p>
+    <p><b>${what}</b> ${sentences(error.message)}${kind}</p>
     ${again && html`<button class="btn" type="button" onClick=${again}>Try again</button>`}
   </div>`;
 }

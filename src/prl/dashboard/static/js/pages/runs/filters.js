@@ -12,6 +12,7 @@ const ICONS = /** @type {Record<string, "bad" | "warn" | "ok" | "unknown">} */ (
 /**
  * @param {object} properties
  * @param {readonly import("./rows.js").Run[]} properties.runs
+ * @param {boolean} properties.known  whether there is an answer: without one there is no count, not even 0
  * @param {readonly string[]} properties.dirs
  * @param {import("./rows.js").Filters} properties.filters
  * @param {(changes: Partial<import("./rows.js").Filters>) => void} properties.onFilter
@@ -20,13 +21,13 @@ const ICONS = /** @type {Record<string, "bad" | "warn" | "ok" | "unknown">} */ (
  * @param {() => void} properties.onCompare
  * @param {boolean} properties.comparing
  */
-export function Filters({ runs, dirs, filters, onFilter, selected, onClear, onCompare, comparing }) {
+export function Filters({ runs, known, dirs, filters, onFilter, selected, onClear, onCompare, comparing }) {
   const input = useRef(/** @type {HTMLInputElement | null} */ (null));
   const counts = healthCounts(runs, filters);
   useKeys([{ keys: "/", about: "Search the runs", run: () => input.current?.focus() }]);
   const healths = [
-    { value: "", label: html`All <span class="tn">${counts[""]}</span>` },
-    ...HEALTHS.map((health) => ({ value: health, label: html`<${Icon} name=${ICONS[health]} size=${14} />${health} <span class="tn">${counts[health]}</span>` })),
+    { value: "", label: html`All <span class="tn">${known && counts[""]}</span>` },
+    ...HEALTHS.map((health) => ({ value: health, label: html`<${Icon} name=${ICONS[health]} size=${14} />${health} <span class="tn">${known && counts[health]}</span>` })),
   ];
   return html`<div class="toolbar runs-bar">
     <${Search} class="runs-search" label="Name, model, environment, finding" value=${filters.text} input=${input} onChange=${(/** @type {string} */ text) => onFilter({ text })} />

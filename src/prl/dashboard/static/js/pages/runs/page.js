@@ -58,7 +58,7 @@ export default function Page() {
 
   return html`<div class="runs-page ${comparing ? "comparing" : ""}">
     <h1 class="vh">Runs</h1>
-    <${Filters} runs=${all} dirs=${data?.dirs ?? []} filters=${filters} onFilter=${filter} selected=${selected.length} onClear=${() => set({ select: null, compare: null })} onCompare=${compare} comparing=${comparing} />
+    <${Filters} runs=${all} known=${data !== null} dirs=${data?.dirs ?? []} filters=${filters} onFilter=${filter} selected=${selected.length} onClear=${() => set({ select: null, compare: null })} onCompare=${compare} comparing=${comparing} />
     <div class="runs-box ${error && data ? "old" : ""}" ref=${box}>
       ${data === null && error
         ? html`<${Failed} error=${error} what="The runs could not be listed." again=${again} />`

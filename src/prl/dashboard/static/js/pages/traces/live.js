@@ -32,16 +32,18 @@ export function useLive(run, version) {
 /** @param {{live: Live, all: boolean, onAll: () => void}} properties */
 export function InFlight({ live, all, onAll }) {
   const total = Object.values(live.stages).reduce((sum, many) => sum + many, 0);
+  // Before there is an answer nothing is known, which is not 0.
+  const many = (/** @type {number} */ value) => count(live.asOf === null ? null : value);
   const rows = live.rows.filter((row) => row.trace !== null).length;
   const known = STAGES.filter(([stage]) => ["pending", "boot", "setup", "running", "finalize", "scoring"].includes(stage) || live.stages[stage] > 0);
   return html`<section class="flying row" aria-label="In flight">
-    <h2 class="tn">In flight, ${count(total)}</h2>
+    <h2 class="tn">In flight, ${many(total)}</h2>
     <svg class="lbar" viewBox="0 0 ${BAR} 10" preserveAspectRatio="none" aria-hidden="true">
       <rect class="rail" width=${BAR} height="10" />
       ${stageBars(live.stages, BAR).map(({ stage, fill, x, width }) => html`<rect key=${stage} class=${fill} x=${x} width=${width} height="10" />`)}
     </svg>
     <ul class="leg tn">
-      ${known.map(([stage, colour]) => html`<li key=${stage}><i class="sw b${colour}" aria-hidden="true"></i>${title(stage)} <b>${count(live.stages[stage] ?? 0)}</b></li>`)}
+      ${known.map(([stage, colour]) => html`<li key=${stage}><i class="sw b${colour}" aria-hidden="true"></i>${title(stage)} <b>${many(live.stages[stage] ?? 0)}</b></li>`)}
     </ul>
     ${rows > FEW && html`<span class="dim small nowrap">${all ? `the ${count(Math.min(rows, MOST))} slowest` : "slowest first"}</span><button type="button" class="lnk small" aria-pressed=${String(all)} onClick=${onAll}>${all ? "Show fewer" : "Show all"}</button>`}
   </section>`;
