@@ -41,11 +41,13 @@ def test_another_file_is_another_address(tmp_path: Path) -> None:
 
 def test_files_under_their_version_are_kept_and_others_asked_for_again(tmp_path: Path) -> None:
     client = Client(create_app(Workspace([tmp_path])))
-    version = re.findall(r"static/(v[0-9a-f]{12})/", served("runs"))[0]
+    version = re.findall(r"static/(v[0-9a-f]{12})/", client.get("/").text)[0]
     kept = client.get(f"/static/{version}/js/main.js")
     asked = client.get("/static/js/main.js")
     assert kept.status == asked.status == 200
     assert "immutable" in kept.headers["cache-control"] and asked.headers["cache-control"] == "no-cache"
+    other = client.get("/static/v000000000000/js/main.js")
+    assert other.status == 200 and other.headers["cache-control"] == "no-cache", "an older document's name is kept"
     assert client.get(f"/static/{version}/../app.py").status == 404
     assert client.get(f"/static/{version}/{version}/js/main.js").status == 404
 

@@ -37,12 +37,12 @@ def create_app(workspace: Workspace, *, allow_hosts: Collection[str] = (), token
     ``allow_hosts``: names of this server beside those of loopback. ``token``: what every request must carry, for a
     server that others can reach.
     """
-    answers, files = AnswerCache(), StaticFiles(STATIC)
+    answers, files, front = AnswerCache(), StaticFiles(STATIC), FrontPage(STATIC)
     app = Starlette(
         routes=[
             *(HttpRoute(route.path, _endpoint(route, workspace, answers), methods=[route.method]) for route in ROUTES),
-            HttpRoute("/", _front(FrontPage(STATIC))),
-            HttpRoute("/static/{name:path}", _file(files)),
+            HttpRoute("/", _front(front)),
+            HttpRoute("/static/{name:path}", _file(files, front)),
         ],
         middleware=[Middleware(Guard, hosts=allow_hosts, token=token)],
         exception_handlers={404: _unknown, 405: _wrong_method},
@@ -171,7 +171,7 @@ def _front(front: FrontPage) -> Callable[[Request], Awaitable[Response]]:
     return endpoint
 
 
-def _file(files: StaticFiles) -> Callable[[Request], Awaitable[Response]]:
+def _file(files: StaticFiles, front: FrontPage) -> Callable[[Request], Awaitable[Response]]:
     """Serves the file of the pages that the path names, with the version of all of them before its name or without."""
 
     async def endpoint(request: Request) -> Response:
@@ -180,7 +180,9 @@ def _file(files: StaticFiles) -> Callable[[Request], Awaitable[Response]]:
         found = files.get(name if versioned else request.path_params["name"])
         if found is None:
             return await _unknown(request, None)
-        return _static(request, found, "public, max-age=31536000, immutable" if versioned else "no-cache")
+        # A tab with an older document asks under a name that was of other files: what it gets is not kept for good.
+        newest = versioned and version == front.version
+        return _static(request, found, "public, max-age=31536000, immutable" if newest else "no-cache")
 
     return endpoint
 

@@ -32,6 +32,11 @@ class FrontPage:
         self._pages: set[str] = set()
         self._made: dict[str, Answer] = {}
 
+    @property
+    def version(self) -> str:
+        """Of the files as the newest document names them; empty before there is one."""
+        return self._version
+
     def get(self, page: str) -> Answer:
         """The document for a page; for one that does not exist that of the frame alone. Raises OSError."""
         version = self._state()

@@ -1,6 +1,6 @@
 """A run that somebody looks at: its readers, kept open and read on, each used by one thread at a time.
 
-Metrics, episodes and the rest have locks of their own, so that a long first read of one never keeps the other waiting.
+Metrics, episodes and logs have locks of their own, so that a long first read of one never keeps the other waiting.
 Left out: which runs there are (:mod:`prl.dashboard.workspace`).
 """
 
@@ -55,7 +55,6 @@ class OpenRun:
         self._values = ValuesMaker(self)
         self.rollouts = Rollouts(self)
         self.log_desk = LogDesk(path)
-        self._rest_lock = threading.RLock()
         self._remembered_lock = threading.Lock()
         self._remembered_locks: dict[str, threading.Lock] = {}
         self._remembered: dict[str, tuple[float, Any]] = {}
@@ -77,12 +76,6 @@ class OpenRun:
                 if table.values_missing:
                     self._values.start()
             yield table
-
-    @contextmanager
-    def rest(self) -> Iterator[Run]:
-        """The run for everything that has no lock of its own: configurations, reports and the like."""
-        with self._rest_lock:
-            yield self.run
 
     def metrics_version(self) -> str:
         """Changes when a metric does."""

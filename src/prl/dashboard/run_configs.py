@@ -6,11 +6,11 @@ differences, which :mod:`prl.rundir.configs` finds.
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from prl.dashboard.errors import bad_parameter, not_found
 from prl.rundir.configs import AttemptConfigs, Change, Keys, attempts_of, diff, read_configs, shown
-from prl.rundir.run import Run
 from prl.rundir.tree import RunTree
 from prl.text.secrets import mask_secrets
 
@@ -25,10 +25,10 @@ _NOTHING = object()
 """Stands for no value at all."""
 
 
-def configs(run: Run, attempt: int | None) -> dict[str, Any]:
+def configs(run: Path, attempt: int | None) -> dict[str, Any]:
     """The configuration of an attempt (default: the newest that left one). Raises ApiError (404)."""
     found = read(run, attempt)
-    tree = RunTree(run.path)
+    tree = RunTree(run)
     environment = found.environment or {}
     where = environment.get("cwd")
     return {
@@ -48,13 +48,13 @@ def configs(run: Run, attempt: int | None) -> dict[str, Any]:
     }
 
 
-def read(run: Run, attempt: int | None) -> AttemptConfigs:
+def read(run: Path, attempt: int | None) -> AttemptConfigs:
     """The configuration of an attempt. Raises ApiError (404) for one that there is not."""
-    known = attempts_of(RunTree(run.path))
+    known = attempts_of(RunTree(run))
     if attempt is not None and attempt not in known:
         numbers = ", ".join(map(str, known)) or "none"
         raise not_found(f"the run has no attempt {attempt} (it has {numbers})")
-    return read_configs(run.path, attempt)
+    return read_configs(run, attempt)
 
 
 def differences(before: AttemptConfigs, after: AttemptConfigs) -> dict[str, Any]:

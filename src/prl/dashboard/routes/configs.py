@@ -15,8 +15,7 @@ _SECONDS = 1.0
 def configs(call: Call) -> dict[str, Any]:
     from prl.dashboard import run_configs
 
-    with call.run.rest() as run:
-        return head(**run_configs.configs(run, call.query["attempt"]))
+    return head(**run_configs.configs(call.run.path, call.query["attempt"]))
 
 
 def configs_version(call: Call) -> str:
@@ -33,8 +32,7 @@ def config_diff(call: Call) -> dict[str, Any]:
     sides = []
     for parameter in ("a", "b"):
         wanted, attempt = run_configs.split_target(parameter, call.query[parameter])
-        with call.workspace.open(wanted).rest() as run:
-            sides.append(run_configs.read(run, attempt))
+        sides.append(run_configs.read(call.workspace.open(wanted).path, attempt))
     return head(
         a={"run": call.query["a"], "attempt": sides[0].attempt},
         b={"run": call.query["b"], "attempt": sides[1].attempt},
