@@ -33,7 +33,8 @@ PORTS_TRIED = 100
 TITLE = "PRL::Dashboard"
 PROBE_SECONDS = 1.0
 START_SECONDS = 10.0
-STOP_SECONDS = 5.0
+STOP_SECONDS = 10.0
+"""A download that nobody reads on keeps a server two seconds, and many of them on a busy machine more."""
 _WATCH_SECONDS = 1.0
 _WARM_SECONDS = 0.5
 
