@@ -13,7 +13,9 @@ def test_pure_functions() -> None:
     # Named one by one: what a directory means to --test differs between Node's versions.
     files = sorted(map(str, (ROOT / "tests/js").glob("*.test.js")))
     assert files
-    done = subprocess.run(["node", "--test", *files], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        ["node", "--test", *files], check=False, cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
     assert "# pass 0" not in done.stdout
 

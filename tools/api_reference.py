@@ -26,9 +26,9 @@ unknown. A number that is not finite is null in its place and named beside. An a
 included. A parameter that a route does not take, or that is out of its bounds, is a 400 that names it.
 
 Errors are `{"error": {"kind": ..., "message": ...}}`. Kinds: `bad_parameter` and `bad_body` (400), `unauthorized`
-(401), `forbidden` (403), `not_found` (404), `method` (405), `conflict` (409), `gone` (410: the run was there and is not any
-more), `too_large` (413), `media_type` (415), `internal` (500), `unreadable` (503: a file cannot be read; the message
-says which and why).
+(401), `forbidden` (403), `not_found` (404), `method` (405), `conflict` (409), `gone` (410: the run was there and is not
+any more), `too_large` (413), `media_type` (415), `internal` (500), `unreadable` (503: a file cannot be read; the
+message says which and why).
 
 `make docs` writes this page from the routes.
 """

@@ -16,7 +16,6 @@ from prl.rundir.metrics.reader import ORCHESTRATOR, TRAINER
 from prl.rundir.metrics.store import MetricsStore
 
 Axis = Literal["step", "time", "tokens"]
-AXES: tuple[Axis, ...] = ("step", "time", "tokens")
 Values = NDArray[np.float64]
 
 _BEFORE, _OF_STEP = "progress/total_tokens", "progress/tokens"

@@ -18,7 +18,7 @@ export function modelWords({ model, kind }) {
  * "2 h left" of a SLURM limit, which is seconds or SLURM's own form.
  * @param {number | string | null | undefined} left
  */
-export function timeLeft(left) {
+function timeLeft(left) {
   if (left === null || left === undefined || left === "") return "";
   return `${typeof left === "number" ? duration(left) : left} left`;
 }
