@@ -5,8 +5,9 @@ import random
 
 import pytest
 
-from made_up_facts import Cases, check, facts, judged, said, steps
-from prl.watch.verdict import CRITICAL, DEGRADED, DOWN, HEALTHY
+from made_up_facts import NOW, Cases, check, facts, judged, said, steps
+from prl.watch.facts import Launcher
+from prl.watch.verdict import CRITICAL, DEGRADED, DOWN, FAILED, FINISHED, HEALTHY, INFO
 
 
 def noisy(level: float, count: int, scatter: float = 0.1, seed: int = 1) -> list[float | None]:
@@ -150,3 +151,21 @@ def test_entropy_that_explodes_is_told() -> None:
     finding = said(facts(steps("trainer", ENTROPY, [*noisy(1.0, 20), 2.5, 2.6])), "training.entropy")
     assert finding is not None
     assert "exploded" in finding.message
+
+
+COLLAPSED = steps("trainer", ENTROPY, [*noisy(1.0, 20), *noisy(0.2, 4)])
+
+
+def test_how_a_run_that_failed_was_doing_is_told_beside_its_failure() -> None:
+    launcher = Launcher("node-0", 9, "failed", "gone", NOW - 600, NOW, exit_code=1, reason="trainer failed")
+    verdict = judged(facts(COLLAPSED, launcher=launcher))
+    assert (verdict.phase, verdict.health) == (FAILED, DOWN)
+    assert "training.entropy" in [one.rule for one in verdict.findings]
+
+
+def test_a_finished_run_is_well_and_says_that_its_entropy_collapsed() -> None:
+    """Nobody has to act any more: it is told to whoever wonders why the reward fell."""
+    launcher = Launcher("node-0", 9, "finished", "gone", NOW - 600, NOW, exit_code=0)
+    verdict = judged(facts(COLLAPSED, launcher=launcher))
+    told = next(one for one in verdict.findings if one.rule == "training.entropy")
+    assert (verdict.phase, verdict.health, told.severity, told.action) == (FINISHED, HEALTHY, INFO, None)

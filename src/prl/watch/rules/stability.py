@@ -1,6 +1,7 @@
 """Rules about the stability of the optimisation: spikes, climbs and collapses against this attempt's own baseline."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -8,7 +9,7 @@ from prl.watch.facts import Series
 from prl.watch.rules.base import Rule, series_evidence
 from prl.watch.statistics import Baseline, baseline, is_open, median, page_hinkley, trailing
 from prl.watch.thresholds import TrainingLimits
-from prl.watch.verdict import CRITICAL, FAILING, LIVE, WARNING, Evidence, Finding
+from prl.watch.verdict import CRITICAL, FAILED, FAILING, FINISHED, INFO, LIVE, STOPPED, WARNING, Evidence, Finding
 from prl.watch.view import View
 
 _OPENS = (2, 5)
@@ -316,11 +317,24 @@ def _kl(view: View, series: Series, severity: str, how: str) -> Finding:
     )
 
 
-_PHASES = (*LIVE, FAILING)
+def _afterwards(check: Callable[[View], Finding | None]) -> Callable[[View], Finding | None]:
+    """The rule, which of a finished run tells how it went: that is for whoever reads its curves, nobody is called."""
+
+    @functools.wraps(check)
+    def told(view: View) -> Finding | None:
+        finding = check(view)
+        if finding is None or view.phase != FINISHED:
+            return finding
+        return dataclasses.replace(finding, severity=INFO, action=None)
+
+    return told
+
+
+_PHASES = (*LIVE, FAILING, FAILED, STOPPED, FINISHED)
 RULES = (
-    Rule("training.mismatch-kl", mismatch_kl, _PHASES),
-    Rule("training.entropy", entropy, _PHASES),
-    Rule("training.grad-norm-spike", grad_norm, _PHASES),
-    Rule("training.masked", masked, _PHASES),
-    Rule("training.runaway", runaway, _PHASES),
+    Rule("training.mismatch-kl", _afterwards(mismatch_kl), _PHASES),
+    Rule("training.entropy", _afterwards(entropy), _PHASES),
+    Rule("training.grad-norm-spike", _afterwards(grad_norm), _PHASES),
+    Rule("training.masked", _afterwards(masked), _PHASES),
+    Rule("training.runaway", _afterwards(runaway), _PHASES),
 )
