@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from made_up_facts import NOW, Cases, check, facts, judged, said, steps
+from made_up_facts import NOW, Cases, check, facts, judged, mark, said, steps
 from prl.watch.facts import Launcher
 from prl.watch.verdict import CRITICAL, DEGRADED, DOWN, FAILED, FINISHED, HEALTHY, INFO
 
@@ -166,6 +166,10 @@ def test_how_a_run_that_failed_was_doing_is_told_beside_its_failure() -> None:
 def test_a_finished_run_is_well_and_says_that_its_entropy_collapsed() -> None:
     """Nobody has to act any more: it is told to whoever wonders why the reward fell."""
     launcher = Launcher("node-0", 9, "finished", "gone", NOW - 600, NOW, exit_code=0)
-    verdict = judged(facts(COLLAPSED, launcher=launcher))
+    done = [
+        mark("trainer_done", "trainer", "RL trainer finished", 5.0),
+        mark("orchestrator_done", "orchestrator", "Orchestrator finished", 5.0),
+    ]
+    verdict = judged(facts(COLLAPSED, launcher=launcher, marks=done, processes=[]))
     told = next(one for one in verdict.findings if one.rule == "training.entropy")
     assert (verdict.phase, verdict.health, told.severity, told.action) == (FINISHED, HEALTHY, INFO, None)
