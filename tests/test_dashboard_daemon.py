@@ -153,6 +153,12 @@ def test_the_address_is_one_that_leads_there(home: Path, host: str) -> None:
         assert daemon.url_of(bound, host) == f"http://{name}:{port}"
 
 
+def test_small_answers_are_not_held_back() -> None:
+    """asyncio turns Nagle's algorithm off for connections of a listening socket that names its protocol."""
+    with daemon.bind("127.0.0.1", 0) as bound:
+        assert bound.proto == socket.IPPROTO_TCP
+
+
 def test_no_port_at_all_is_said() -> None:
     with daemon.bind("127.0.0.1", 0) as taken, pytest.raises(daemon.DashboardError, match="cannot listen"):
         daemon.bind("127.0.0.1", taken.getsockname()[1], tried=1)
