@@ -15,26 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard_data import Data
 from dashboard_server import Case, Server, server
+from dashboard_visits import SEEN, overview_page, runs_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 WAIT_MS = 60_000
 FRAME_MS = 1000 / 60
-_SEEN = """
-window.seen = (name, test) => {
-  window.seenAt ??= {};
-  const look = () => {
-    if (name in window.seenAt) return;
-    if (!test()) { window.requestAnimationFrame(look); return; }
-    window.requestAnimationFrame(() => { window.seenAt[name] ??= performance.now(); });
-  };
-  window.requestAnimationFrame(look);
-};
-"""
-_TILE = "() => [...document.querySelectorAll('.tile .v')].some((value) => /\\d/.test(value.textContent))"
-_CHARTS = """() => document.querySelectorAll('.chart canvas').length > 0
-  && !document.querySelector('.skeleton, .overview-page .waiting')"""
 
 
 @contextmanager
@@ -55,7 +42,7 @@ def _tab(browser: "Browser", running: Server, scripts: dict[str, str]) -> "Page"
     """A new tab that notes when each of ``scripts`` is first true."""
     page = browser.new_context(viewport={"width": 1400, "height": 900}).new_page()
     page.set_default_timeout(WAIT_MS)
-    page.add_init_script(_SEEN + "".join(f"window.seen({name!r}, {test});" for name, test in scripts.items()))
+    page.add_init_script(SEEN + "".join(f"window.seen({name!r}, {test});" for name, test in scripts.items()))
     return page
 
 
@@ -84,48 +71,6 @@ def _timed(page: "Page", act: str, done: str) -> float:
         }})"""
     )
     return taken
-
-
-def overview_page(data: Data, cache: Path, repeat: int) -> Iterator[Case]:
-    with chromium() as browser:
-        with server(data.big, cache) as running:
-            page = _tab(browser, running, {"tile": _TILE})
-            page.goto(f"http://127.0.0.1:{running.port}/?run={running.run}")
-            begun = time.perf_counter()
-            yield Case("overview, first useful paint, cold", _when(page, "tile"), "ms", 300)
-            while running.of_run("overview", points=200)[2]["partial"]:
-                page.wait_for_timeout(20)
-            yield Case("overview, all metrics read, cold", (time.perf_counter() - begun) * 1e3, "ms", 3000)
-        with server(data.big, cache) as running:
-            running.of_run("overview", points=200)
-            yield from _visits(browser, running, repeat)
-
-
-def _visits(browser: "Browser", running: Server, repeat: int) -> Iterator[Case]:
-    """A first visit, whose browser has no file of the page yet, and later ones."""
-    page = _tab(browser, running, {"tile": _TILE, "charts": _CHARTS})
-    session = page.context.new_cdp_session(page)
-    session.send("Network.enable")
-    received: list[float] = []
-    session.on("Network.loadingFinished", lambda event: received.append(event["encodedDataLength"]))
-    paints, charts = [], []
-    for number in range(repeat + 1):
-        page.goto(f"http://127.0.0.1:{running.port}/?run={running.run}&visit={number}")
-        paint, drawn = _when(page, "tile"), _when(page, "charts")
-        page.wait_for_timeout(300)
-        if number == 0:
-            yield Case("overview, first useful paint, first visit ever", paint, "ms")
-            yield Case("overview, all charts, first visit ever", drawn, "ms", 1000)
-            yield Case("overview, bytes, first visit ever", sum(received) / 1e3, "kB", 300)
-            continue
-        paints.append(paint)
-        charts.append(drawn)
-    session.send("HeapProfiler.collectGarbage")
-    session.send("Performance.enable")
-    metrics = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
-    yield Case("overview, first useful paint", median(paints), "ms", 300)
-    yield Case("overview, all charts, warm", median(charts), "ms", 1000)
-    yield Case("overview, browser heap", metrics["JSHeapUsedSize"] / 2**20, "MB", 60)
 
 
 def episodes_page(data: Data, cache: Path, repeat: int) -> Iterator[Case]:
@@ -215,20 +160,6 @@ def _frames(page: "Page") -> float:
     return frames
 
 
-def runs_page(data: Data, cache: Path, repeat: int) -> Iterator[Case]:
-    rows = "() => document.querySelectorAll('main tbody tr[data-index]').length > 10"
-    with chromium() as browser, server(data.many, cache, find=False) as running:
-        while running.ask("/api/v1/runs")[2]["scanning"]:
-            time.sleep(0.05)
-        page = _tab(browser, running, {"rows": rows})
-        taken = []
-        for number in range(repeat + 1):
-            page.goto(f"http://127.0.0.1:{running.port}/?visit={number}")
-            taken.append(_when(page, "rows"))
-        yield Case("page of 1,000 runs, first visit ever", taken[0], "ms")
-        yield Case("page of 1,000 runs", median(taken[1:]), "ms", 300)
-
-
 def _grow(root: str, seconds: float, recorded: int, pace: float) -> None:
     """Write a live run for a while; ``pace``: how many times as fast as time passes."""
     from prl.synth import RunShape
@@ -304,5 +235,5 @@ def _look(running: Server, stopping: threading.Event) -> None:
             running.of_run(path)
 
 
-BROWSER: tuple[Any, ...] = (overview_page, episodes_page, viewer_page, runs_page)
+BROWSER: tuple[Any, ...] = (overview_page, runs_page, episodes_page, viewer_page)
 LOAD: tuple[Any, ...] = (many_tabs, an_hour)

@@ -168,7 +168,7 @@ def bind(host: str, first: int, tried: int = PORTS_TRIED) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     ports = [first] if first == 0 else range(first, min(first + tried, 65536))
     for port in ports:
-        # Only of a socket that says TCP does asyncio turn off Nagle's algorithm, which holds a small body back for 40 ms.
+        # Only of a socket that says TCP does asyncio turn off Nagle's algorithm, which holds a body back for 40 ms.
         bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
