@@ -2,12 +2,16 @@
 
 import { runPath } from "../lib/api.js";
 import { useData } from "../lib/data.js";
+import { useThrottled } from "../lib/hooks.js";
 import { usePulse } from "../lib/pulse.js";
 import { useMemo } from "../lib/ui.js";
 
+/** A live run's counters move all the time: what shows them is read anew at most so often. */
+const FRESH_MS = 4000;
+
 /** The run as GET /api/v1/runs/{run} tells of it. @param {string} run */
 export function useRun(run) {
-  return useData(runPath(run), {}, { version: usePulse().run?.header ?? null });
+  return useData(runPath(run), {}, { version: useThrottled(usePulse().run?.header ?? null, FRESH_MS) });
 }
 
 /** Its verdict and findings. @param {string | null} run null: nothing is asked */

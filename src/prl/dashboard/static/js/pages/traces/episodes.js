@@ -1,10 +1,16 @@
 /** The episodes that the address asks for, as a long list of which pages are loaded when they are seen. */
 
 import { address, ask, runPath } from "../../lib/api.js";
+import { useThrottled } from "../../lib/hooks.js";
 import { usePulse } from "../../lib/pulse.js";
 import { useCallback, useEffect, useMemo, useRef, useState } from "../../lib/ui.js";
 import { filterParameters } from "./filters.js";
 import { PAGE, PagedList } from "./pages.js";
+
+/** Episodes of a live run arrive all the time: how many more there are is said at most so often, */
+const LIST_MS = 2000;
+/** and what sums them all up, facets and the histogram, less often. */
+export const SUMMARY_MS = 5000;
 
 /** @typedef {Record<string, any> & {id: string, ref: string, line: number}} Row */
 
@@ -30,7 +36,7 @@ export function sortOf(place) {
 
 /** @param {import("../../lib/place.js").Place} place @returns {Episodes} */
 export function useEpisodes(place) {
-  const version = usePulse().run?.episodes ?? "";
+  const version = useThrottled(usePulse().run?.episodes ?? "", LIST_MS);
   const path = runPath(/** @type {string} */ (place.run), "episodes");
   const parameters = { ...filterParameters(place), ...sortOf(place) };
   const key = address(path, parameters);

@@ -3,6 +3,7 @@
 import { address, runPath } from "../../lib/api.js";
 import { useData } from "../../lib/data.js";
 import { count, moment } from "../../lib/format.js";
+import { useThrottled } from "../../lib/hooks.js";
 import { useKeys } from "../../lib/keys.js";
 import { useNavigation } from "../../lib/location.js";
 import { usePulse } from "../../lib/pulse.js";
@@ -10,7 +11,7 @@ import { html, useEffect, useRef, useState } from "../../lib/ui.js";
 import { Menu, Search } from "../../parts/controls.js";
 import { Icon } from "../../parts/icons.js";
 import { oneLine } from "../viewer/visible.js";
-import { sortOf } from "./episodes.js";
+import { sortOf, SUMMARY_MS } from "./episodes.js";
 import { filterParameters, labelOf, typedFilters, withoutFilters } from "./filters.js";
 import { FlagMenu, ManyMenu, More, RangeMenu } from "./filter_menus.js";
 import { ArrivalHistogram } from "./histogram.js";
@@ -22,7 +23,7 @@ const AS_WORDS = ["agent", "stop", "dispatched", "group", "task", "since", "unti
 export function Toolbar({ facets, fresh, onFresh }) {
   const { place } = useNavigation();
   const run = /** @type {string} */ (place.run);
-  const version = usePulse().run?.episodes;
+  const version = useThrottled(usePulse().run?.episodes, SUMMARY_MS);
   const histogram = useData(runPath(run, "episodes", "histogram"), { ...filterParameters(place, ["since", "until"]), by: "arrival", bins: 80 }, { version });
   return html`<div class="toolbar fb">
     <${SearchField} />

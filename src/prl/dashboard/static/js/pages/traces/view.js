@@ -2,6 +2,7 @@
 
 import { runPath } from "../../lib/api.js";
 import { useData } from "../../lib/data.js";
+import { useThrottled } from "../../lib/hooks.js";
 import { useKeys } from "../../lib/keys.js";
 import { useNavigation } from "../../lib/location.js";
 import { usePulse } from "../../lib/pulse.js";
@@ -11,7 +12,7 @@ import { Empty, Failed } from "../../parts/states.js";
 import { Table } from "../../parts/table.js";
 import { longestOf } from "./bars.js";
 import { columnsOf } from "./columns.js";
-import { sortOf, useEpisodes } from "./episodes.js";
+import { sortOf, SUMMARY_MS, useEpisodes } from "./episodes.js";
 import { activeFilters, filterParameters, walkedStep } from "./filters.js";
 import { GroupPanel } from "./group.js";
 import { Hits } from "./hits.js";
@@ -23,7 +24,7 @@ export function EpisodesView() {
   const { place, go } = useNavigation();
   const pulse = usePulse();
   const run = /** @type {string} */ (place.run);
-  const facets = useData(runPath(run, "episodes", "facets"), filterParameters(place), { version: pulse.run?.episodes });
+  const facets = useData(runPath(run, "episodes", "facets"), filterParameters(place), { version: useThrottled(pulse.run?.episodes, SUMMARY_MS) });
   const episodes = useEpisodes(place);
   const [all, setAll] = useState(false);
   const live = useLive(run, pulse.run?.live ?? "");
