@@ -267,7 +267,7 @@ def test_known_failure_tells_what_helps() -> None:
 
 
 def test_checkpoints_that_cannot_be_read_are_not_cleaned_away() -> None:
-    """Nobody sees them from here, which does not mean that there are none: no command that removes them is handed out."""
+    """Nobody sees them from here, which does not mean that there are none: no command that removes them is given."""
     unseen = failed(checkpoints=Checkpoints(problem="checkpoints: Permission denied"), checkpoint_states=[])
     made = planned(unseen)
     assert (made.command, state(made, "checkpoint complete")) == (None, UNKNOWN)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 REFRESH_SECONDS = 0.5
 """How old what was read may be. Several clients within that time share one look at the files."""
+METRICS_SECONDS = 2.0
+"""The same of metrics. An overview is made anew for each state of them, so tabs are to find the same state."""
 
 _T = TypeVar("_T")
 
@@ -49,7 +51,7 @@ class OpenRun:
         self.id = run_id
         self.path = path
         self.run = Run(path)
-        self._metrics = MetricFeed(path, REFRESH_SECONDS)
+        self._metrics = MetricFeed(path, METRICS_SECONDS)
         self._episodes_lock = threading.RLock()
         self._episodes_pace = _Paced(REFRESH_SECONDS)
         self._values = ValuesMaker(self)

@@ -14,7 +14,7 @@ from pathlib import Path
 from prl.rundir.discovery import RunList, discover
 from prl.rundir.runs import RunInfo
 
-SECONDS = 2.0
+SECONDS = 3.0
 """Between two looks, while somebody asks."""
 QUIET_SECONDS = 30.0
 """Between two looks, while nobody does."""

@@ -1,13 +1,14 @@
 /**
  * The one thing that is polled: which parts of the run on the screen changed. Everything else is asked for when its
- * version here is another one, so that a tab on a quiet run costs one small request every two seconds.
+ * version here is another one, so that a tab on a quiet run costs one small request every three seconds.
  */
 
 import { address, ask } from "./api.js";
 import { createContext, useContext, useEffect, useState } from "./ui.js";
 
-const SECONDS = 2;
-const SECONDS_LIVE = 1;
+const SECONDS = 3;
+/** Pages on which something moves from one moment to the next ask more often. @type {Record<string, number>} */
+const SECONDS_ON = { traces: 1.5, logs: 2 };
 const SECONDS_HIDDEN = 10;
 /** Missed answers after which what is shown is called stale. */
 export const MISSED = 3;
@@ -56,7 +57,7 @@ export function usePolling(run, page, following) {
         if (stop.signal.aborted) return;
         setPulse((last) => ({ ...last, missed: last.missed + 1, error: /** @type {Error} */ (error) }));
       }
-      const seconds = document.hidden ? SECONDS_HIDDEN : page === "traces" ? SECONDS_LIVE : SECONDS;
+      const seconds = document.hidden ? SECONDS_HIDDEN : (SECONDS_ON[page] ?? SECONDS);
       timer = window.setTimeout(poll, seconds * 1000);
     };
     const woken = () => {

@@ -7,7 +7,7 @@ import { usePulse } from "../lib/pulse.js";
 import { useMemo } from "../lib/ui.js";
 
 /** A live run's counters move all the time: what shows them is read anew at most so often. */
-const FRESH_MS = 4000;
+const FRESH_MS = 5000;
 
 /** The run as GET /api/v1/runs/{run} tells of it. @param {string} run */
 export function useRun(run) {
