@@ -61,7 +61,7 @@ export function columns(place, selected, onSelect) {
 /** @param {Run} run */
 function findingCell(run) {
   const more = run.findings > 1 ? html` <span class="faint">${run.findings - 1} more</span>` : "";
-  const said = run.finding?.message ?? run.reason ?? "";
+  const said = run.finding?.message ?? run.reason ?? (run.health === null || run.problems.length > 0 ? "" : "No findings");
   if (run.problems.length > 0 && !run.finding) return html`<span class="lines2 dim" title=${run.problems.join("\n")}>${said || run.problems[0]}</span>`;
   return html`<span class="lines2 ${run.finding && run.finding.severity !== "info" ? "" : "dim"}" title=${said}>${said}${more}</span>`;
 }
