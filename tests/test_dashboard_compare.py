@@ -128,3 +128,10 @@ def test_hostile_names_of_metrics_and_of_values(tmp_path: Path, key: str) -> Non
         (["trainer", key, key], "[1, 2]"),
         (["trainer", key, key], '["***", "***"]'),
     )
+
+
+def test_rows_of_one_label_are_told_apart_by_what_differs_in_their_keys() -> None:
+    """A run of two agents has a reward of each: whole keys would hide the agents' names behind what they share."""
+    rows = [("Reward", "orch", f"train/agg/effective/{agent}/reward/mean") for agent in ("proposer", "solver")]
+    assert [telling_parts("Reward", key, rows) for _, _, key in rows] == ["proposer", "solver"]
+    assert telling_parts("Loss", "loss/mean", [("Loss", "trainer", "loss/mean")]) == ""

@@ -4,7 +4,7 @@ Series are told apart by producer and key. Times are seconds since each run's ow
 different days are to lie over each other. Left out: judging which is better.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -137,7 +137,7 @@ def _at(runs: Sequence[Compared]) -> dict[str, Any] | None:
         "step": step,
         "rows": [
             {
-                "label": label if _alone(label, rows) else f"{label}, {key}",
+                "label": ", ".join(filter(None, (label, telling_parts(label, key, rows)))),
                 "producer": producer or None,
                 "key": key or None,
                 **_written(label, key),
@@ -148,8 +148,13 @@ def _at(runs: Sequence[Compared]) -> dict[str, Any] | None:
     }
 
 
-def _alone(label: str, rows: dict[tuple[str, str, str], None]) -> bool:
-    return sum(row[0] == label for row in rows) == 1
+def telling_parts(label: str, key: str, rows: Iterable[tuple[str, str, str]]) -> str:
+    """What tells a row from others of its label: the parts of its key that not all of them have in the same place."""
+    keys = [other.split("/") for name, _, other in rows if name == label]
+    parts = key.split("/")
+    return "/".join(
+        part for index, part in enumerate(parts) if any(index >= len(one) or one[index] != part for one in keys)
+    )
 
 
 def _written(label: str, key: str) -> dict[str, str]:
