@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dashboard_metrics import HOSTILE_KEYS, START, client_of, row, write_config, write_rows
+from prl.dashboard.comparison import telling_parts
 from prl.rundir.recognition import run_id
 
 REWARD = "train/agg/effective/agent/reward/mean"
