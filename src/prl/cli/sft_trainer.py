@@ -3,8 +3,6 @@
 Started by torchrun, once a rank, for ``sft``; alone it is the only rank. Exit status as of ``trainer``.
 """
 
-import sys
-
 from prl.cli.requirements import require_train
 
 
@@ -13,10 +11,10 @@ def main() -> None:
     require_train("sft-trainer")
     from prl.config import SFTConfig, load_config
     from prl.rundir.process import die_with_parent
-    from prl.trainer.process import run_sft
+    from prl.trainer.process import end, run_sft
 
     die_with_parent()  # torchrun's own death, if it is killed, reaches nobody else
-    sys.exit(run_sft(load_config(SFTConfig, prog="sft-trainer", description="Fine-tune a model on conversations.")))
+    end(run_sft(load_config(SFTConfig, prog="sft-trainer", description="Fine-tune a model on conversations.")))
 
 
 if __name__ == "__main__":

@@ -4,8 +4,6 @@ Started by torchrun (``-m prl.cli.trainer``), once a rank; alone it is the only 
 the end, 1 after an error, 64 for a wrong configuration.
 """
 
-import sys
-
 from prl.cli.requirements import require_train
 
 
@@ -14,10 +12,10 @@ def main() -> None:
     require_train("trainer")
     from prl.config import TrainerConfig, load_config
     from prl.rundir.process import die_with_parent
-    from prl.trainer.process import run_rl
+    from prl.trainer.process import end, run_rl
 
     die_with_parent()  # torchrun's own death, if it is killed, reaches nobody else
-    sys.exit(run_rl(load_config(TrainerConfig, prog="trainer", description="Train the policy of a run.")))
+    end(run_rl(load_config(TrainerConfig, prog="trainer", description="Train the policy of a run.")))
 
 
 if __name__ == "__main__":

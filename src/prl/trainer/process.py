@@ -4,8 +4,11 @@ Every rank logs to its standard output; torchrun's filter decides whose lines re
 """
 
 import logging
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 from prl.config.common import LogConfig, MonitorsConfig
 from prl.config.sft import SFTConfig
@@ -62,6 +65,21 @@ def run_sft(config: SFTConfig) -> int:
         timeout=SFT_TIMEOUT,
         threads=config.num_threads,
     )
+
+
+def end(status: int) -> NoReturn:
+    """End this process with an exit status; what it printed is out.
+
+    One rank of several ends without the interpreter's teardown. Threads of gloo outlive its groups there, and now and
+    then abort the process ("terminate called without an active exception"), so that a run which had finished would be
+    told as failed.
+    """
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        os._exit(status)
+    sys.exit(status)
 
 
 def _run(
