@@ -1,3 +1,10 @@
+"""A trainer rank as a process."""
+
+import os
+import subprocess
+import sys
+
+
 def test_a_rank_that_is_done_is_not_undone_by_its_teardown() -> None:
     """What runs at the interpreter's end may abort the process: of several ranks, one that finished stays finished."""
     code = "import atexit, os; atexit.register(os.abort); from prl.trainer.process import end; print('done'); end(0)"
