@@ -100,6 +100,15 @@ def test_restarted_workers_are_counted_and_no_worker_left_is_critical() -> None:
     assert finding.severity == CRITICAL
 
 
+def test_how_a_worker_ended_is_said_beside_how_many_are_left() -> None:
+    """Which of the two a look finds first is chance: the row of counters or the line of the log."""
+    ended = incident("env.worker_exit", "envs/train/gsm", text="EnvServerPool: worker 0 exited with code -9")
+    counted = polls("env_server/gsm/workers", [1.0, 1.0, 0.0], 10)
+    finding = said(facts(counted, incidents=[ended]), "process.worker-gone")
+    assert finding is not None
+    assert finding.message.endswith("gsm has 0 of 1 workers; EnvServerPool: worker 0 exited with code -9")
+
+
 def test_the_kernels_victim_is_named() -> None:
     killed = process("envs", exit_code=-9, state=EXITED, ended=NOW - 5)
     known = facts(processes=[process("trainer"), killed], incidents=[incident("slurm.oom", "launcher")])

@@ -81,7 +81,8 @@ def worker_gone(view: View) -> Finding | None:
         evidence += series_evidence(series)
     if not lines and not said and not none_left:
         return None
-    text = "; ".join(lines) or (none_left or said)[0].text
+    # The counters say how many are left, the log how they ended: both, whichever is there first.
+    text = "; ".join([*lines, *(one.text for one in (said or none_left)[:1])])
     return Finding(
         rule="process.worker-gone",
         severity=CRITICAL if none_left else WARNING,
