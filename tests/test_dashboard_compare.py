@@ -1,7 +1,6 @@
 """Runs side by side: lines, what differs in their configurations, values at the last step they share."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,6 @@ from prl.dashboard.comparison import telling_parts
 from prl.rundir.recognition import run_id
 
 REWARD = "train/agg/effective/agent/reward/mean"
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("PRL_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-    yield
 
 
 def make(root: Path, name: str, *, steps: int, seconds: float, start: float = START, **trainer: Any) -> str:
@@ -131,8 +124,9 @@ def test_hostile_names_of_metrics_and_of_values(tmp_path: Path, key: str) -> Non
     )
 
 
-def test_rows_of_one_label_are_told_apart_by_what_differs_in_their_keys() -> None:
+def test_keys_are_told_apart_by_what_differs_in_them() -> None:
     """A run of two agents has a reward of each: whole keys would hide the agents' names behind what they share."""
-    rows = [("Reward", "orch", f"train/agg/effective/{agent}/reward/mean") for agent in ("proposer", "solver")]
-    assert [telling_parts("Reward", key, rows) for _, _, key in rows] == ["proposer", "solver"]
-    assert telling_parts("Loss", "loss/mean", [("Loss", "trainer", "loss/mean")]) == ""
+    keys = [f"train/agg/effective/{agent}/reward/mean" for agent in ("proposer", "solver")]
+    assert [telling_parts(key, keys) for key in keys] == ["proposer", "solver"]
+    assert telling_parts("loss/mean", ["loss/mean"] * 2) == ""
+    assert telling_parts("a/b/c", ["a/b", "a/b/c"]) == "c"

@@ -8,7 +8,7 @@ import { found, grouped, metricsOf, seenRows, treeOf } from "../../src/prl/dashb
 import { fits, meaningOf } from "../../src/prl/dashboard/static/js/pages/metrics/meanings.js";
 import { elapsed, merged } from "../../src/prl/dashboard/static/js/pages/overview/merge.js";
 import { boundBy, segments } from "../../src/prl/dashboard/static/js/pages/overview/shares.js";
-import { fitting, healthCounts, oddOnes, sorted, strictest, tellingParts } from "../../src/prl/dashboard/static/js/pages/runs/rows.js";
+import { fitting, healthCounts, oddOnes, sorted, strictest } from "../../src/prl/dashboard/static/js/pages/runs/rows.js";
 import { evidenceWords, findingLook, findingWhen, jobWords, metricOf, rolloutsOf, sentences, shownEvidence } from "../../src/prl/dashboard/static/js/parts/facts.js";
 
 const LOOK = { axis: "step", smoothing: 0, log: false, range: /** @type {[number, number]} */ ([0, 10]), format: "number", fromZero: false, limit: null, width: 300, height: 100 };
@@ -228,11 +228,4 @@ test("evidence says at which step a value was, and names its key once", () => {
   assert.deepEqual(shownEvidence([{ ...dropped, step: null }, dropped], 4), [dropped]);
   assert.deepEqual(metricOf([line, dropped]), { key: "loss/mean", at: 12 });
   assert.equal(metricOf([line, kl(44, "1")]), null);
-});
-
-test("rewards of several agents are told apart by what differs in their keys", () => {
-  const key = (/** @type {string} */ agent) => `train/agg/effective/${agent}/reward/mean`;
-  assert.deepEqual([...tellingParts([key("proposer"), key("solver"), key("solver")])], [[key("proposer"), "proposer"], [key("solver"), "solver"]]);
-  assert.equal(tellingParts([key("agent")]).get(key("agent")), "");
-  assert.deepEqual([...tellingParts(["a/b", "a/b/c"]).values()], ["", "c"]);
 });

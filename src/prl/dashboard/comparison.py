@@ -4,7 +4,7 @@ Series are told apart by producer and key. Times are seconds since each run's ow
 different days are to lie over each other. Left out: judging which is better.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -90,11 +90,17 @@ def comparison(runs: Sequence[Compared], axis: Axis) -> dict[str, Any]:
             for run in runs
         ],
         "axis": axis,
-        "lines": [line for run in runs for line in run.lines],
+        "lines": _labelled([line for run in runs for line in run.lines]),
         "config": several([run.configs for run in runs], MAX_DIFFERENT),
         "at": _at(runs),
         "partial": any(run.partial for run in runs),
     }
+
+
+def _labelled(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The lines with what tells each from the others of its run, as of several agents; "" where there is one alone."""
+    keys = [line["key"] for line in lines]
+    return [{**line, "label": telling_parts(line["key"], keys)} for line in lines]
 
 
 def _later(seconds: float | None, began: float) -> float | None:
@@ -133,11 +139,14 @@ def _at(runs: Sequence[Compared]) -> dict[str, Any] | None:
         return None
     step = min(steps)
     rows = dict.fromkeys(row for run in runs for row in run.values)
+    keys: dict[str, list[str]] = {}
+    for label, _, key in rows:
+        keys.setdefault(label, []).append(key)
     return {
         "step": step,
         "rows": [
             {
-                "label": ", ".join(filter(None, (label, telling_parts(label, key, rows)))),
+                "label": ", ".join(filter(None, (label, telling_parts(key, keys[label])))),
                 "producer": producer or None,
                 "key": key or None,
                 **_written(label, key),
@@ -148,13 +157,10 @@ def _at(runs: Sequence[Compared]) -> dict[str, Any] | None:
     }
 
 
-def telling_parts(label: str, key: str, rows: Iterable[tuple[str, str, str]]) -> str:
-    """What tells a row from others of its label: the parts of its key that not all of them have in the same place."""
-    keys = [other.split("/") for name, _, other in rows if name == label]
-    parts = key.split("/")
-    return "/".join(
-        part for index, part in enumerate(parts) if any(index >= len(one) or one[index] != part for one in keys)
-    )
+def telling_parts(key: str, keys: Sequence[str]) -> str:
+    """What tells a key from others: those of its parts that not all of them have in the same place."""
+    others = [other.split("/") for other in keys]
+    return "/".join(part for at, part in enumerate(key.split("/")) if any(one[at : at + 1] != [part] for one in others))
 
 
 def _written(label: str, key: str) -> dict[str, str]:

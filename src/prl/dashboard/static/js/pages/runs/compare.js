@@ -11,7 +11,7 @@ import { useNavigation } from "../../lib/location.js";
 import { html, useMemo, useState } from "../../lib/ui.js";
 import { Link } from "../../parts/link.js";
 import { Failed, Waiting } from "../../parts/states.js";
-import { oddOnes, tellingParts } from "./rows.js";
+import { oddOnes } from "./rows.js";
 
 const NO_MARKS = { attempts: [], checkpoints: [] };
 export const MOST_RUNS = 6;
@@ -47,13 +47,11 @@ export function ComparePanel({ runs, version }) {
 /** @param {any} data @param {readonly string[]} names @returns {import("../../charts/model.js").Line[]} */
 function comparedLines(data, names) {
   const place = new Map(data.runs.map((/** @type {any} */ run, /** @type {number} */ index) => [run.id, index]));
-  // A run of several agents has a reward of each.
-  const words = tellingParts(data.lines.map((/** @type {any} */ line) => line.key));
-  const keys = [...words.keys()];
+  const words = [...new Set(data.lines.map((/** @type {any} */ line) => line.label))];
   return data.lines.map((/** @type {any} */ line) => {
     const index = place.get(line.run) ?? 0;
-    const label = [names[index], words.get(line.key)].filter(Boolean).join(" ");
-    return { ...line, low: null, high: null, label, color: (index % 6) + 1, dash: (index + keys.indexOf(line.key)) % 4 };
+    const label = [names[index], line.label].filter(Boolean).join(" ");
+    return { ...line, low: null, high: null, label, color: (index % 6) + 1, dash: (index + words.indexOf(line.label)) % 4 };
   });
 }
 

@@ -119,14 +119,3 @@ export function oddOnes(values) {
   const usual = texts.filter((text, index) => count(text) === most && texts.indexOf(text) === index);
   return texts.map((text) => usual.length > 1 || text !== usual[0]);
 }
-
-/**
- * What tells keys apart: the parts of each that not all have in the same place. One key alone needs no word.
- * @param {readonly string[]} keys
- * @returns {Map<string, string>}
- */
-export function tellingParts(keys) {
-  const all = [...new Set(keys)].map((key) => /** @type {const} */ ([key, key.split("/")]));
-  const differs = (/** @type {number} */ index) => all.some(([, parts]) => parts[index] !== all[0][1][index]);
-  return new Map(all.map(([key, parts]) => [key, parts.filter((_, index) => differs(index)).join("/")]));
-}
