@@ -15,6 +15,8 @@ MAX_TEXT = 2000
 """Characters of a text parameter."""
 MAX_MANY = 200
 """How often a parameter with ``many`` may be given."""
+_NUMBER = r"[-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?"
+_RANGE = rf"^({_NUMBER})?(\.\.({_NUMBER})?)?$"
 _FLAGS = {"1": True, "true": True, "0": False, "false": False}
 
 
@@ -47,7 +49,7 @@ class Parameter:
             "integer": {"type": "integer"},
             "number": {"type": "number"},
             "flag": {"type": "boolean"},
-            "range": {"type": "string", "pattern": r"^[^.]*(\.\.)?.*$", "examples": ["3..9", "7", "3.."]},
+            "range": {"type": "string", "pattern": _RANGE, "examples": ["3..9", "7", "3.."]},
         }
         bounds = {"minimum": self.minimum, "maximum": self.maximum}
         return {**kinds[self.kind], **{name: bound for name, bound in bounds.items() if bound is not None}}
