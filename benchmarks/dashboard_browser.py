@@ -201,7 +201,8 @@ def many_tabs(data: Data, cache: Path, repeat: int) -> Iterator[Case]:
 
 
 def an_hour(data: Data, cache: Path, repeat: int) -> Iterator[Case]:
-    """Somebody looks while a run writes at many times its speed: what the server's memory does."""
+    """Somebody looks while a run writes at many times its speed: what the server's memory does, beside that of one
+    which opens the run afterwards. The run itself grows, and what is known of it; nothing else is to."""
     del data, repeat
     output = cache / "outputs"
     writer = multiprocessing.get_context("spawn").Process(target=_grow, args=(str(output / "live"), 90.0, 20, 1000.0))
@@ -221,8 +222,13 @@ def an_hour(data: Data, cache: Path, repeat: int) -> Iterator[Case]:
             looker.join()
             steps = running.ask("/api/v1/runs")[2]["rows"][0]["step"]
             yield Case("run's time that was written meanwhile", steps * 8.0 / 3600, "h")
-            yield Case("memory after it, beside that after 20 s", late / early, "times")
+            yield Case("memory 20 s after its beginning", early, "MB")
             yield Case("memory after it", late, "MB")
+        with server(output, cache) as fresh:
+            for _ in range(3):
+                _ask_all(fresh)
+            yield Case("memory of a server that opens the run only then", fresh.megabytes, "MB")
+            yield Case("memory after it, beside that", late / fresh.megabytes, "times", 1.1)
     finally:
         writer.kill()
         writer.join()
@@ -230,9 +236,13 @@ def an_hour(data: Data, cache: Path, repeat: int) -> Iterator[Case]:
 
 def _look(running: Server, stopping: threading.Event) -> None:
     while not stopping.wait(0.5):
-        running.ask("/api/v1/pulse", run=running.run)
-        for path in ("overview", "episodes", "logs", "live"):
-            running.of_run(path)
+        _ask_all(running)
+
+
+def _ask_all(running: Server) -> None:
+    running.ask("/api/v1/pulse", run=running.run)
+    for path in ("overview", "episodes", "logs", "live"):
+        running.of_run(path)
 
 
 BROWSER: tuple[Any, ...] = (overview_page, runs_page, episodes_page, viewer_page)

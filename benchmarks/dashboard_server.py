@@ -77,7 +77,7 @@ def server(directory: Path, cache: Path, *, find: bool = True) -> Iterator[Serve
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    command = [sys.executable, "-m", "prl.dashboard", str(directory), "--port", str(port)]
+    command = [sys.executable, "-m", "prl.cli.dashboard", str(directory), "--isolated", "--port", str(port)]
     begun = time.perf_counter()
     process = subprocess.Popen(command, env={**environment, "PRL_CACHE_DIR": str(cache)})
     try:

@@ -9,19 +9,20 @@ of the runs goes on.
 """
 
 import contextlib
+import json
 import os
 import shutil
 import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-import httpx
 import uvicorn
 from playwright.sync_api import Browser, Page, sync_playwright
 
@@ -118,11 +119,16 @@ def _serving(runs: Path) -> Iterator[str]:
         bound.close()
 
 
+def _ask(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=WAIT_S) as answer:
+        return json.load(answer)
+
+
 def _until_judged(base: str, many: int) -> None:
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
-        with contextlib.suppress(httpx.HTTPError):
-            rows = httpx.get(f"{base}/api/v1/runs").json()["rows"]
+        with contextlib.suppress(OSError):
+            rows = _ask(f"{base}/api/v1/runs")["rows"]
             by_name = {row["name"]: row for row in rows}
             ready = len(rows) >= many and all(row["health"] for row in rows)
             if ready and by_name[LIVE]["phase"] == "running" and by_name[LIVE]["step"] > RECORDED:
@@ -136,11 +142,11 @@ def _shots(runs: Path, base: str) -> list[Shot]:
     live, broken = ids[LIVE], ids[BROKEN]
     step = RECORDED - 4
     wanted: dict[str, str | int] = {"step": step, "env": "word sort+hint", "sort": "output_tokens", "limit": 1}
-    found = httpx.get(f"{base}/api/v1/runs/{live}/episodes", params=wanted).json()["rows"][0]
+    found = _ask(f"{base}/api/v1/runs/{live}/episodes?{urlencode(wanted)}")["rows"][0]
     compared = [live, ids["mixed-r6"], ids["mixed-r5"]]
-    rail = httpx.get(f"{base}/api/v1/runs/{broken}/logs/rail").json()
+    rail = _ask(f"{base}/api/v1/runs/{broken}/logs/rail")
     cause = next(one for one in rail["incidents"] if "memory" in one["text"])
-    report = httpx.get(f"{base}/api/v1/runs/{ids['mixed-r6']}/reports").json()["rows"][-1]["name"]
+    report = _ask(f"{base}/api/v1/runs/{ids['mixed-r6']}/reports")["rows"][-1]["name"]
     return [
         Shot("runs", {"select": compared, "compare": 1}),
         Shot("overview", {"page": "overview", "run": live, "at": step}),
