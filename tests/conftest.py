@@ -14,6 +14,8 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+    from mini_slurm import MiniSlurm
+
 # A suite that was started in the background has SIGINT ignored, and the processes of its tests would never see Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -35,11 +37,27 @@ def require_tool(*names: str) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def own_state_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What commands remember between calls is no business of whoever runs the tests."""
+def own_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What commands remember, caches and find of models is no business of whoever runs the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PRL_STATE_DIR", str(tmp_path_factory.mktemp("state")))
+        patch.setenv("PRL_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("HF_HOME", str(tmp_path_factory.mktemp("hub")))
+        patch.delenv("PRL_RULES", raising=False)
         yield
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator["MiniSlurm"]:
+    """A SLURM of three nodes for the tests of a module, which the programs that they call find."""
+    from mini_slurm import PROGRAMS, mini_slurm
+
+    require_tool(*PROGRAMS)
+    if os.geteuid() != 0:
+        pytest.skip("slurmd starts jobs as root only")
+    with pytest.MonkeyPatch.context() as patch, mini_slurm(tmp_path_factory.mktemp("slurm")) as running:
+        patch.setenv("SLURM_CONF", str(running.conf))
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -52,14 +70,12 @@ def browser() -> Iterator["Browser"]:
 
 
 @pytest.fixture(scope="module")
-def base(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def base(runs: Path) -> Iterator[str]:
     """The address of a dashboard over a module's ``runs``."""
     from browser import serving
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PRL_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        with serving(runs) as address:
-            yield address
+    with serving(runs) as address:
+        yield address
 
 
 @pytest.fixture

@@ -21,11 +21,9 @@ CLIENT = {"prl-client": "tab-1"}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PRL_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
-        patch.delenv("PRL_RULES", raising=False)
         yield
 
 

@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,6 @@ from prl.rundir.episodes.streams import STREAMS
 from sample_episodes import make_episode, make_failure, make_trace
 
 EPS = 0.1
-
-
-@pytest.fixture(scope="module", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PRL_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        patch.setenv("HF_HOME", str(tmp_path_factory.mktemp("hub")))
-        yield
 
 
 F, T = False, True

@@ -6,7 +6,6 @@ import json
 import statistics
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,14 +22,6 @@ from prl.rundir.episodes.orders import SORTABLE
 from prl.synth import RunShape, write_run
 from prl.synth.shape import ENVIRONMENTS
 from sample_episodes import make_episode, make_failure
-
-
-@pytest.fixture(scope="module", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PRL_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield
-
 
 SHAPE = RunShape(steps=6, rollouts=32, environments=ENVIRONMENTS, error_rate=0.1, eval_interval=3)
 

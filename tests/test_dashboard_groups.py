@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +9,6 @@ import pytest
 
 from dashboard_runs import RunClient, message, tokens, write_episodes
 from sample_episodes import make_episode, make_failure
-
-
-@pytest.fixture(scope="module", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PRL_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        patch.setenv("HF_HOME", str(tmp_path_factory.mktemp("hub")))
-        yield
-
 
 F, T = False, True
 PROMPT = "count to "

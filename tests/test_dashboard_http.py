@@ -53,9 +53,8 @@ def test_a_slash_too_many_is_no_redirect(client: Client) -> None:
     assert client.get("/api/v1/runs/").status == 404
 
 
-def test_no_error_is_kept_by_a_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_error_is_kept_by_a_browser(tmp_path: Path) -> None:
     """Browsers keep a 410 for good when nothing is said; the directory may be there again a minute later."""
-    monkeypatch.setenv("PRL_CACHE_DIR", str(tmp_path / "cache"))
     outputs = tmp_path / "outputs"
     root = write_run(outputs / "run", RunShape(steps=1, rollouts=8))
     client = Client(create_app(Workspace([outputs])))

@@ -1,5 +1,6 @@
 """The pure functions of the browser code, under Node's own test runner, and that the type checker accepts all of it."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -27,6 +28,14 @@ def test_no_markup_is_made_of_data() -> None:
         text = path.read_text()
         for name in forbidden:
             assert name not in text, f"{path} uses {name}"
+
+
+def test_the_dark_theme_is_one_whoever_chose_it() -> None:
+    """tokens.css holds its colours twice: chosen on the page, and by the system where nobody chose."""
+    text = (ROOT / "src/prl/dashboard/static/css/tokens.css").read_text()
+    chosen = re.search(r':root\[data-theme="dark"\] \{(.*?)\}', text, re.S)
+    system = re.search(r"prefers-color-scheme: dark\) \{ :root:not\(\[data-theme\]\) \{(.*?)\}", text, re.S)
+    assert chosen and system and chosen[1].split() == system[1].split()
 
 
 def test_modules_fit_a_reader() -> None:

@@ -20,9 +20,7 @@ from prl.watch.verdict import FINISHED, PHASE_UNKNOWN, RUNNING, UNKNOWN
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PRL_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-    monkeypatch.delenv("PRL_RULES", raising=False)
+def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
 
 

@@ -23,7 +23,6 @@ def test_pages_follow_a_run_from_start_to_end(
     tmp_path: Path, browser: "Browser", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(MODULES))
-    monkeypatch.setenv("PRL_CACHE_DIR", str(tmp_path / "cache"))
     source = [{"env": {"taskset": {"id": "moody-env"}}, "timeout": 30, "serve": {"interval": 0.5}}]
     config = configuration(
         tmp_path,

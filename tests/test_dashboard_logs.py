@@ -2,7 +2,6 @@
 
 import datetime as dt
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,6 @@ from prl.rundir.search import Query
 from prl.synth import RunShape, write_run
 
 START = dt.datetime(2026, 3, 1, 10, 0, tzinfo=dt.UTC)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PRL_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 def line(second: int, text: str, level: str = "INFO") -> str:

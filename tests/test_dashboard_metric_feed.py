@@ -16,8 +16,7 @@ ROWS = 3000
 
 
 @pytest.fixture(autouse=True)
-def small_pieces(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("PRL_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(metric_feed, "FIRST_ROWS", 50)
     monkeypatch.setattr(metric_feed, "AT_ONCE", 4096)
     monkeypatch.setattr(metric_feed, "_SLICE", 65536)

@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,6 @@ from prl.dashboard.open_runs import REFRESH_SECONDS
 from prl.rundir.metrics.reader import read_metrics
 
 REWARD = "train/agg/effective/agent/reward"
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("PRL_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-    yield
 
 
 @pytest.fixture

@@ -15,8 +15,7 @@ from prl.rundir.discovery import RunList, discover
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PRL_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scanner_module, "SECONDS", 0.02)
 
 

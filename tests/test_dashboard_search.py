@@ -8,11 +8,6 @@ from dashboard_runs import RunClient, message, write_episodes
 from sample_episodes import make_episode
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PRL_CACHE_DIR", str(tmp_path / "cache"))
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> RunClient:
     records = []

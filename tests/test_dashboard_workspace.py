@@ -15,8 +15,7 @@ from prl.synth import RunShape, write_run
 
 
 @pytest.fixture
-def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PRL_CACHE_DIR", str(tmp_path / "cache"))
+def outputs(tmp_path: Path) -> Path:
     for name in ("one", "two"):
         write_run(tmp_path / "outputs" / name, RunShape(steps=1, episodes=1))
     return tmp_path / "outputs"

@@ -2,7 +2,6 @@
 
 import dataclasses
 import getpass
-import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -12,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import require_tool
-from mini_slurm import DEADLINE, PROGRAMS, MiniSlurm, mini_slurm
+from mini_slurm import DEADLINE, MiniSlurm
 from prl.slurm.accounting import accounting, memory_used
 from prl.slurm.commands import Answer, Kind, Query, run
 from prl.slurm.details import show_job
@@ -26,16 +24,6 @@ from prl.slurm.nodes import query_nodes
 from prl.slurm.probe import probe
 from prl.slurm.standing import Standing
 from real_run import wait_for
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniSlurm]:
-    require_tool(*PROGRAMS)
-    if os.geteuid() != 0:
-        pytest.skip("slurmd starts jobs as root only")
-    with pytest.MonkeyPatch.context() as patch, mini_slurm(tmp_path_factory.mktemp("slurm")) as running:
-        patch.setenv("SLURM_CONF", str(running.conf))
-        yield running
 
 
 @pytest.fixture

@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from conftest import require_tool
-from mini_slurm import DEADLINE, PROGRAMS, MiniSlurm, mini_slurm
+from mini_slurm import DEADLINE, MiniSlurm
 from prl.cli.restart_plan import restart_plan
 from prl.trainer.tiny import make_tiny_model
 from prl.watch import Verdict, assess, gather
@@ -31,16 +30,6 @@ from test_cli_status import call
 from test_watch_live import alarms
 
 STAND_IN = Path(__file__).parent / "job_stand_in.py"
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniSlurm]:
-    require_tool(*PROGRAMS)
-    if os.geteuid() != 0:
-        pytest.skip("slurmd starts jobs as root only")
-    with pytest.MonkeyPatch.context() as patch, mini_slurm(tmp_path_factory.mktemp("slurm")) as running:
-        patch.setenv("SLURM_CONF", str(running.conf))
-        yield running
 
 
 class JobRun:
