@@ -136,7 +136,8 @@ def _take_series(history: MetricsHistory, found: Metrics) -> None:
     complete = _complete_steps(history)
     names = sorted((name for name in history.names() if kept_points(*name)), key=lambda name: importance(*name))
     if len(names) > _KEPT_SERIES:
-        found.unknown.append(f"{found.source}: {len(names) - _KEPT_SERIES} more series of single environments")
+        left_out = len(names) - _KEPT_SERIES
+        found.unknown.append(f"{found.source}: {left_out} series of single environments were too many to look at")
     for producer, key in sorted(names[:_KEPT_SERIES]):
         points = history.series(producer, key)
         kept = _kept(producer, key, points, complete)
